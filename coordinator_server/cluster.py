@@ -70,7 +70,7 @@ class Cluster:
 
     # --- life -------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start the brokers, which load their coordinators. Raises StorageError, ConfigError."""
         for config in self.shared.configs.values():
             broker = self._new_broker(config, self.stop_broker)

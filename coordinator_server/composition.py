@@ -81,20 +81,23 @@ def compose(
     has_virtual_clock: bool = False,
     step_runner: StepRunner | None = None,
     counts: Counts | None = None,
+    flusher: Flusher | None = None,
 ) -> Cluster:
-    """Open the logs and return a cluster that is not started; needs a running event loop.
+    """Open the logs and return a cluster that is not started.
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
-    without metrics. `disk` and `step_runner` are for tests. Raises StorageError, ConfigError,
-    OSError.
+    without metrics. `disk`, `step_runner` and `flusher` are for tests. Needs a running event loop
+    unless `flusher` is given. Raises StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
         from coordinator_server.clock.virtual_clock import VirtualClock
 
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
-    shared = _shared_state(config, clocks, disk, step_runner or StepRunner(clock), counts)
+    flusher = flusher or Flusher(asyncio.get_running_loop())
+    runner = step_runner or StepRunner(clock)
+    shared = _shared_state(config, clocks, disk, runner, flusher, counts)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
@@ -103,11 +106,11 @@ def _shared_state(
     clocks: Clocks,
     disk: Disk | None,
     step_runner: StepRunner,
+    flusher: Flusher,
     counts: Counts | None,
 ) -> SharedState:
     """Open the logs, and build what the brokers share."""
     clock, machine_clock = clocks.broker, clocks.machine
-    loop = asyncio.get_running_loop()
     configs = {
         one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
     }
@@ -127,7 +130,6 @@ def _shared_state(
     dynamic_configs = DynamicConfigs(logs.catalogue, configs)
     address_book.follow_all()
     defaults = LogDefaults(logs, configs)
-    flusher = Flusher(loop)
     logs.use(flusher)
     fetch_purgatory = KeyedPurgatory(clocks.client, clocks.client.now_ms)
     topics = TopicManager(
@@ -157,7 +159,7 @@ def _shared_state(
         transactions_topic=CoordinatorTopic(topics, TRANSACTIONS_TOPIC),
         share_state_topic=share_state_topic,
         markers=Markers(topics, running.groups_of, clock),
-        journal=RebalanceJournal(config, clock, topics, loop, step_runner),
+        journal=RebalanceJournal(config, clock, topics, machine_clock, step_runner),
         share_persister=OnDemand(
             partial(_share_persister, share_state_topic, running, machine_clock),
             lambda persister: persister.close(),

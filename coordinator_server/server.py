@@ -84,7 +84,7 @@ async def _serve(
         cluster = compose(
             config, SystemClock(), has_virtual_clock=control is not None, counts=counts
         )
-        await cluster.start()
+        cluster.start()
     except (StorageError, OSError) as error:
         raise StartError(str(error)) from error
     control_server, control_address = None, ""

@@ -103,7 +103,7 @@ class SharePartitionManager:
         gave_up: Callable[[SharePartition, GivenUpRecords], None],
         queues: DeadLetterQueues,
     ) -> None:
-        self._gave_up = gave_up
+        self.gave_up = gave_up
         self._queues = queues
         self.sessions = ShareSessionCache(settings.max_share_sessions)
         self._settings = settings
@@ -179,7 +179,7 @@ class SharePartitionManager:
             settings,
             self._persister,
             self.purgatory.notify,
-            self._gave_up,
+            self.gave_up,
             partial(self._send_dead_letters, partition),
         )
         self._partitions[key] = found, partition

@@ -10,10 +10,9 @@ additional thread. More threads that compute would slow down the event loop.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator_server.events.log import LOG
 from storage.errors import StorageError
@@ -29,12 +28,22 @@ if TYPE_CHECKING:
 _THREADS = 4
 
 
+class Loop(Protocol):
+    """The methods of an event loop by which threads report their results."""
+
+    def is_closed(self) -> bool:
+        """Return whether the loop runs no callbacks any more."""
+
+    def call_soon_threadsafe(self, callback: Callable[..., None], /, *args: object) -> object:
+        """Call back in the thread of the event loop."""
+
+
 class Flusher:
     """Syncs the logs of one data directory. Threads start with the first work."""
 
     __slots__ = ("_checker", "_checks", "_is_closed", "_loop", "_pool", "_running", "_waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._pool: ThreadPoolExecutor | None = None
         self._checker: ThreadPoolExecutor | None = None

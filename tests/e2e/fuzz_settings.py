@@ -22,7 +22,7 @@ from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
 from tests.e2e.mutations import Mutator, Surface
-from tests.unit.topics.fakes import FakeClock
+from tests.harness.clock import ManualClock
 
 MOST_SETTING = 65_536
 """Longer than any realistic setting."""
@@ -227,7 +227,7 @@ def _state_file(name: str, make: Callable[[Mutator], str]) -> Surface:
         file.close()
         state = SecurityState(disk, "/d")
         users = ScramUsers(state)
-        tokens = DelegationTokens(config, state, FakeClock(), FakeClock())
+        tokens = DelegationTokens(config, state, ManualClock(), ManualClock())
         quotas = ClientQuotas(state)
         authorizer = load_authorizer(config, state.section("acls"))
         users.credential(SHA_256, "a")

@@ -31,10 +31,10 @@ from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
+from tests.harness.share_states import summary_request
 from tests.oracle.group_script import GroupCluster
 from tests.oracle.share_reader import Acquired, Reader, joined
 from tests.support import wait_for
-from tests.unit.coordinator.share_state_broker import summary_request
 
 TOPICS = {"one": 1, "three": 3, "grows": 2, "gone": 1}
 GROWN = 4

@@ -32,15 +32,15 @@ from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
 from tests.faults.client import Client
-from tests.oracle.kafka_process import Kafka, dump_log_segments, java
-from tests.support import Broker, address_of, wait_for
-from tests.unit.coordinator.share_state_broker import (
+from tests.harness.share_states import (
     delete_request,
     initialize_request,
     read_request,
     summary_request,
     write_request,
 )
+from tests.oracle.kafka_process import Kafka, dump_log_segments, java
+from tests.support import Broker, address_of, wait_for
 
 pytestmark = pytest.mark.nightly
 

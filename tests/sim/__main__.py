@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from tests.harness.one_group import ViolationError
 from tests.sim import consumer_groups, share_groups, share_members, streams_groups, world
-from tests.sim.broker import ViolationError
 
 SIMULATIONS: dict[str, tuple[Callable[..., Any], int]] = {
     "classic": (world.run, 1000),

@@ -21,7 +21,7 @@ from protocol.apis.leave_group import LeaveGroupRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer, answer_of, partition_count
+from tests.harness.one_group import Answer, answer_of, partition_count
 from tests.sim.judge import CLIENT_ERRORS, Facts, Verdict, Wait
 
 E = ErrorCode

@@ -22,7 +22,7 @@ from protocol.apis.offset_fetch import OffsetFetchRequest
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
 from protocol.schema import Message
-from tests.sim.broker import GROUP, TOPICS, Answer, OneGroupBroker
+from tests.harness.one_group import GROUP, TOPICS, Answer, OneGroupBroker
 from tests.sim.votes import subscribe
 
 E = ErrorCode

@@ -34,7 +34,7 @@ from protocol.consumer_protocol import (
     encode_subscription,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, topic_id_of
+from tests.harness.one_group import GROUP, topic_id_of
 from tests.sim.group_world import RETRY_ERRORS, EpochMember, GroupClient, GroupWorld
 
 E = ErrorCode

@@ -23,7 +23,7 @@ from protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, Answer, topic_id_of
+from tests.harness.one_group import GROUP, Answer, topic_id_of
 from tests.sim.consumer_clients import (
     Classic,
     Consumer,

@@ -15,7 +15,7 @@ from coordinator_server.core.groups.group import Group
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import topic_id_of
+from tests.harness.one_group import topic_id_of
 
 E = ErrorCode
 Verdict = AbstractSet[ErrorCode]

@@ -16,8 +16,8 @@ from coordinator_server.core.caller import Caller
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer, KilledError, OneGroupBroker, Watcher
-from tests.sim.invariants import check_group, next_deadline_ms
+from tests.harness.one_group import Answer, KilledError, OneGroupBroker, Watcher, next_deadline_ms
+from tests.sim.invariants import check_group
 from tests.sim.judge import CLIENT_ERRORS
 from tests.sim.ledger import Ledger
 from tests.sim.trace import show

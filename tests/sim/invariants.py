@@ -11,18 +11,7 @@ from coordinator_server.core.groups.classic.state import (
     PREPARING_REBALANCE,
     STABLE,
 )
-from coordinator_server.core.groups.purgatory import Purgatory
-from tests.sim.broker import Answer, answer_of
-
-
-def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
-    """Return the earliest deadline in the purgatory, or None."""
-    deadlines_ms = [
-        operation.deadline_ms
-        for queued_ms, _, operation in purgatory._heap
-        if operation.queued_ms == queued_ms and operation.deadline_ms is not None
-    ]
-    return min(deadlines_ms, default=None)
+from tests.harness.one_group import Answer, answer_of
 
 
 def check_group(

@@ -22,7 +22,7 @@ from protocol.offsets_log import (
     decode_key,
     decode_value,
 )
-from tests.sim.broker import GROUP, Answer, OneGroupBroker, durable_state
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker, durable_state
 
 E = ErrorCode
 Place = tuple[str, int]

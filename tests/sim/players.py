@@ -17,7 +17,7 @@ from protocol.apis.offset_commit import (
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.errors import ErrorCode
 from protocol.schema import Message
-from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker
 from tests.sim.votes import subscribe
 
 E = ErrorCode

@@ -25,10 +25,9 @@ from protocol.apis.offset_commit import OffsetCommitRequest
 from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataValue
+from tests.harness.one_group import Answer, OneGroupBroker, Watcher, next_deadline_ms
 from tests.sim import answers
 from tests.sim.answers import Ask, Window
-from tests.sim.broker import Answer, OneGroupBroker, Watcher
-from tests.sim.invariants import next_deadline_ms
 from tests.sim.judge import Facts, Wait, judge, judge_leave
 from tests.sim.votes import elected, readable_topics
 

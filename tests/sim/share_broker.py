@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from coordinator_server.config.coordinator_configs import share_settings
-from coordinator_server.coordinator.dead_letters import DeadLetterQueues
-from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
 from coordinator_server.core.share_partitions.persister import SharePartitionKey, StateBatch
@@ -22,24 +19,12 @@ from protocol.errors import ErrorCode
 from protocol.schema import Message
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
-from tests.unit.coordinator.share_state_broker import ShareStateBroker
-from tests.unit.core.share_partitions.broker import ShareRequests
-from tests.unit.topics.fakes import FakeCall, FakeClock, FakeConnection
+from tests.harness.client import Client, SentRequest
+from tests.harness.share_states import ShareStateBroker
+from tests.harness.shares import ShareRequests
 
 E = ErrorCode
 TOPIC, QUEUE = "t", "dlq.t"
-
-
-class Heard(FakeCall):
-    """A request that records the position of its response in the order of all responses."""
-
-    answers: list[tuple[FakeCall, int]]
-    clock: FakeClock
-
-    def reply(self, response: Message) -> None:
-        """Record the response and its position."""
-        super().reply(response)
-        self.answers.append((self, self.clock.time_ms))
 
 
 class UnreliablePersister(LocalSharePersister):
@@ -95,7 +80,8 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         now_ms: int | None,
         gave_up: Callable[[SharePartition, GivenUpRecords], None],
     ) -> None:
-        self.answers: list[tuple[FakeCall, int]] = []
+        self.answers: list[tuple[SentRequest, int]] = []
+        """The answered requests in the order of their responses, with the time."""
         super().__init__(
             disk,
             share_coordinator_snapshot_update_records_per_snapshot="5",
@@ -103,32 +89,22 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         )
         if now_ms is not None:
             self.clock.time_ms = now_ms
-        self.persister = unreliable = UnreliablePersister(
-            self.share_state_topic, lambda _: self.share_states, self.scheduler
+        persister = UnreliablePersister(
+            self.shared.share_state_topic, self.shared.running.share_states_of, self.clock
         )
-        unreliable.fails = fails
-        self.share_partitions = SharePartitionManager(
-            share_settings(self.config),
-            self.virtual_clock,
-            self.step_runner,
-            self.topics,
-            self.fetch_purgatory,
-            self.persister,
-            lambda _: configs,
-            node_id=self.node_id,
-            gave_up=gave_up,
-            queues=DeadLetterQueues(
-                self.config, self.virtual_clock, self.step_runner, self.topics, lambda _: configs
-            ),
-        )
-        self.share_partitions.start()
+        persister.fails = fails
+        self.shared.share_persister.built = persister
+        self.configure(configs)
+        self.share_partitions.gave_up = gave_up
 
-    def call(self, handle: Any, request: Message, version: int, **fields: Any) -> FakeCall:
-        """Pass a request to a handler."""
-        call = Heard(version, "test", fields.get("connection") or FakeConnection())
-        call.answers, call.clock = self.answers, self.clock
-        call.serve(handle, self, request)
-        return call
+    def send(self, request: Message, version: int | None = None, **fields: Any) -> SentRequest:
+        """Send a request; record its response in `answers`."""
+        client = fields.pop("client", None) or Client()
+        client.on_answer = self._answered
+        return super().send(request, version, client=client, **fields)
+
+    def _answered(self, sent: SentRequest) -> None:
+        self.answers.append((sent, self.clock.time_ms))
 
     def produced(self, index: int, count: int) -> str | None:
         """Append a batch; return the error of a failure."""

@@ -27,9 +27,9 @@ from coordinator_server.core.share_partitions.settings import DEAD_LETTER_TOPIC
 from coordinator_server.core.share_partitions.share_partition import SharePartition
 from protocol.errors import ErrorCode
 from storage.memory_disk import Crash, MemoryDisk
+from tests.harness.client import Client, SentRequest
+from tests.harness.shares import Said
 from tests.sim.share_broker import QUEUE, TOPIC, DurableShareBroker
-from tests.unit.core.share_partitions.broker import Said
-from tests.unit.topics.fakes import FakeCall, FakeConnection
 
 E = ErrorCode
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -53,7 +53,7 @@ class Delivery(NamedTuple):
 class Ask(NamedTuple):
     """A request in flight, with its acknowledgements."""
 
-    call: FakeCall
+    call: SentRequest
     said: tuple[Said, ...]
     is_fetch: bool
     sent_ms: int
@@ -67,7 +67,7 @@ class Reader:
         self.world = world
         self.name = name
         self.speed = speed
-        self.connection = FakeConnection()
+        self.connection = Client()
         self.epoch = 0
         self.held: dict[Place, int] = {}
         """The records that the reader holds, with their delivery counts."""
@@ -109,7 +109,7 @@ class Reader:
             member=self.name,
             epoch=self.epoch,
             said=said,
-            connection=self.connection,
+            client=self.connection,
             max_wait_ms=rng.choice([0, 500, 5_000]),
             max_records=rng.choice([1, 3, 10, 500]),
             batch_size=rng.choice([1, 5, 500]),
@@ -142,7 +142,7 @@ class Reader:
 
     def begin_anew(self) -> None:
         """Start over without a session."""
-        self.connection = FakeConnection()
+        self.connection = Client()
         self.epoch = 0
         self.held = {}
         self.asked = None
@@ -231,7 +231,7 @@ class ShareWorld:
         broker = DurableShareBroker(
             self.disk, self.configs, self._write_fails, now_ms, self._gave_up
         )
-        broker.scheduler.turn()
+        broker.turn()
         return broker
 
     def _write_fails(self) -> bool:
@@ -305,7 +305,7 @@ class ShareWorld:
 
     def _settle(self, elapsed_ms: int) -> None:
         """Let time pass, and let all readers take their responses."""
-        self.broker.scheduler.advance(elapsed_ms)
+        self.broker.advance(elapsed_ms)
         self._listen()
 
     def _listen(self) -> None:

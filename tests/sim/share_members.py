@@ -22,7 +22,7 @@ from coordinator_server.core.groups.share.share_group import ShareGroup
 from protocol.apis.share_group_describe import ShareGroupDescribeRequest
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, Answer, topic_id_of
+from tests.harness.one_group import GROUP, Answer, topic_id_of
 from tests.sim.consumer_clients import NAMES, Place
 from tests.sim.group_world import RETRY_ERRORS, SHOWN_ERRORS, EpochMember, GroupWorld, play
 

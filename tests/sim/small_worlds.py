@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from coordinator_server.core.groups.settings import GroupSettings
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer, KilledError, OneGroupBroker
+from tests.harness.one_group import Answer, KilledError, OneGroupBroker, next_deadline_ms
 from tests.sim.fingerprint import fingerprint
-from tests.sim.invariants import check_group, next_deadline_ms
+from tests.sim.invariants import check_group
 from tests.sim.ledger import Ledger
 from tests.sim.players import Player
 from tests.sim.referee import Referee

@@ -25,9 +25,9 @@ from protocol.apis.streams_group_heartbeat import (
     StreamsTopology,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, Answer
+from tests.harness.one_group import GROUP, Answer
+from tests.harness.topologies import subtopology, topology
 from tests.sim.group_world import RETRY_ERRORS, SHOWN_ERRORS, EpochMember, GroupWorld, play
-from tests.unit.core.groups.streams.context import subtopology, topology
 
 E = ErrorCode
 TOPICS = {"one": 1, "two": 2, "three": 4}

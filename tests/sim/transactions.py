@@ -16,7 +16,6 @@ and at the end:
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
 import sys
 from collections.abc import Callable
@@ -35,8 +34,8 @@ from protocol.apis.txn_offset_commit import (
 )
 from protocol.errors import ErrorCode
 from storage.memory_disk import Crash, MemoryDisk
-from tests.unit.coordinator.fakes import commit_request, settle
-from tests.unit.coordinator.transaction_broker import V1, V2, TransactionBroker
+from tests.harness.groups import commit_request
+from tests.harness.transactions import V1, V2, TransactionBroker
 
 NAMES = ("a", "b", "c")
 PARTITIONS = 3
@@ -119,7 +118,7 @@ class World:
 
     # --- events -----------------------------------------------------------------------------------
 
-    async def step(self) -> None:
+    def step(self) -> None:
         """Let one event happen, perhaps with a fault."""
         action = self.random.choice(
             [self.begin] + [self.send] * 5 + [self.commit_offsets] * 2 + [self.end] * 3
@@ -136,24 +135,24 @@ class World:
         self.has_fault = action is not self.restart and fault < 0.14
         died = False
         try:
-            await action()
-            await self.rest()
+            action()
+            self.rest()
         except Crash:
             died = True
         # An exception in an event loop callback is not raised here.
         if died or (is_crash and not self.disk.fault_is_pending):
             self.tell("the broker dies")
-            await self.restart(is_clean=False)
+            self.restart(is_clean=False)
         self.disk.disarm()
 
-    async def rest(self) -> None:
+    def rest(self) -> None:
         """Let all pending work finish; failed work is retried."""
         for _ in range(3):
-            await settle()
-            self.broker.scheduler.advance(100)
-        await settle()
+            self.broker.turn()
+            self.broker.advance(100)
+        self.broker.turn()
 
-    async def begin(self) -> None:
+    def begin(self) -> None:
         """Start a new instance of a transactional id, which aborts the open transaction."""
         name = self.random.choice(NAMES)
         before = self.current.pop(name, None)
@@ -170,7 +169,7 @@ class World:
                 identity = answer.producer_id, answer.producer_epoch
                 self.current[name] = Instance(name, version, identity)
                 return
-            await self.rest()
+            self.rest()
 
     @staticmethod
     def _ended_so(transaction: Transaction) -> bool | None:
@@ -180,7 +179,7 @@ class World:
     def _any(self) -> Instance | None:
         return self.random.choice(list(self.current.values())) if self.current else None
 
-    async def send(self) -> None:
+    def send(self) -> None:
         """Send a record, within the open transaction or as its first one."""
         instance = self._any()
         if instance is None or instance.must_abort:
@@ -235,7 +234,7 @@ class World:
             self.current.pop(instance.name, None)
             self.zombies.append(instance)
 
-    async def commit_offsets(self) -> None:
+    def commit_offsets(self) -> None:
         """Commit an offset of the group in the open transaction."""
         instance = self._any()
         if instance is None or instance.must_abort or instance.transaction is None:
@@ -266,8 +265,8 @@ class World:
                 )
             ],
         )
-        call = self.broker.send("TxnOffsetCommit", request, 3 if instance.version == V1 else 5)
-        await settle()
+        call = self.broker.send(request, 3 if instance.version == V1 else 5)
+        self.broker.turn()
         if not call.replies:
             raise Crash
         error = ErrorCode(call.replies[0].topics[0].partitions[0].error_code)
@@ -277,7 +276,7 @@ class World:
         else:
             self._refused(instance, error)
 
-    async def careless(self) -> None:
+    def careless(self) -> None:
         """Send as a transactions v1 producer that omits AddPartitionsToTxn for its first record."""
         instance = self._any()
         if instance is None or instance.version != V1 or instance.transaction is not None:
@@ -288,19 +287,19 @@ class World:
         )
         assert error is not ErrorCode.NONE, "a record was taken that belongs to no transaction"
 
-    async def plain_commit(self) -> None:
+    def plain_commit(self) -> None:
         """Commit an offset of the group outside of any transaction."""
         partition, offset = self.random.randrange(2), self.number()
         self.tell(f"{offset} of {partition} is committed")
-        call = self.broker.send("OffsetCommit", commit_request(GROUP, offset, partition))
-        await settle()
+        call = self.broker.send(commit_request(GROUP, offset, partition))
+        self.broker.turn()
         if not call.replies:
             self.maybe_plain.add(partition)
             raise Crash
         if call.replies[0].topics[0].partitions[0].error_code == ErrorCode.NONE:
             self.plain[partition] = offset, offset
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Commit or abort the transaction."""
         instance = self._any()
         if instance is None or instance.transaction is None:
@@ -337,7 +336,7 @@ class World:
             self.current.pop(instance.name)
             self.zombies.append(instance)
 
-    async def zombie(self) -> None:
+    def zombie(self) -> None:
         """Let a superseded producer try to continue."""
         old = [one for one in self.zombies if one.name in self.current]
         if not old:
@@ -360,13 +359,13 @@ class World:
         if ended is not None and not is_retry:
             assert ended.error_code != ErrorCode.NONE, "a zombie has committed"
 
-    async def wait(self) -> None:
+    def wait(self) -> None:
         """Advance the time: transactions that are open for too long are aborted."""
         self.tell("time passes")
         outcome: bool | None = None  # stays None if the broker dies
         try:
-            self.broker.scheduler.advance(75_000)
-            await self.rest()
+            self.broker.advance(75_000)
+            self.rest()
             outcome = False
             if not self.has_fault:
                 states = [entry.metadata.state for entry in self.broker.transactions.ids.values()]
@@ -376,7 +375,7 @@ class World:
                 if transaction.is_open:
                     transaction.end(outcome)
 
-    async def restart(self, *, is_clean: bool = True) -> None:
+    def restart(self, *, is_clean: bool = True) -> None:
         """Kill and restart the broker; it must load the state that it had."""
         self.tell("the broker is killed")
         before = self._state() if is_clean else None
@@ -386,12 +385,12 @@ class World:
         self.disk.processes_died()
         now_ms = self.broker.clock.time_ms
         self.broker = self._started()
-        await settle()
+        self.broker.turn()
         if before is not None:
             after = self._state()
             assert after == before, f"another state was loaded: {before} {after}"
         self.broker.clock.time_ms = now_ms
-        await self.rest()
+        self.rest()
 
     def _state(self) -> tuple[Any, Any]:
         ids = {
@@ -422,14 +421,14 @@ class World:
                 if transaction.is_open and index in transaction.first:
                     assert log.last_stable_offset <= transaction.first[index]
 
-    async def check_end(self) -> None:
+    def check_end(self) -> None:
         """End all transactions with new producers; each must be visible wholly or not at all."""
         for name in NAMES:
             self.current.pop(name, None)
             for _ in range(4):
                 if self.broker.init_once(name, timeout_ms=60_000).error_code == ErrorCode.NONE:
                     break
-                await self.rest()
+                self.rest()
         for transaction in self.transactions:
             if transaction.is_open:
                 transaction.end(False)
@@ -451,18 +450,18 @@ class World:
                     committed[partition] = max(committed.get(partition, offset), offset)
             elif transaction.commits is None and is_there is None and transaction.offsets:
                 return  # the outcome is unknown
-        stored = await self._offsets()
+        stored = self._offsets()
         for partition in range(PARTITIONS):
             if partition not in self.maybe_plain:
                 wanted = committed.get(partition, (None, 0))[0]
                 assert stored.get(partition) == wanted, f"another offset of partition {partition}"
 
-    async def _offsets(self) -> dict[int, int]:
+    def _offsets(self) -> dict[int, int]:
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=list(range(PARTITIONS)))]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=topics)], require_stable=True
         )
-        answer = await self.broker.answer("OffsetFetch", request, 8)
+        answer = self.broker.ask(request, 8)
         partitions = answer.groups[0].topics[0].partitions
         assert not any(one.error_code for one in partitions), "an offset is unstable for good"
         return {
@@ -472,29 +471,23 @@ class World:
         }
 
 
-async def _play(seed: int, steps: int, tell: Callable[[str], None]) -> None:
+def run(seed: int, steps: int = STEPS, tell: Callable[[str], None] = lambda _: None) -> None:
+    """Play one seed. Raises AssertionError when an invariant is violated."""
     world = World(seed, tell)
     step = 0
     try:
-        await world.rest()
+        world.rest()
         while step < steps:
             step += 1
-            await world.step()
+            world.step()
             world.check()
-        await world.check_end()
+        world.check_end()
     except Exception as error:
         error.add_note(
             f"seed {seed}, step {step}; to see it: "
             f"python -m tests.sim.transactions --seeds {seed}-{seed} --steps {steps} --trace"
         )
         raise
-
-
-def run(seed: int, steps: int = STEPS, tell: Callable[[str], None] = lambda _: None) -> None:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
-    with asyncio.Runner() as runner:
-        runner.get_loop().set_exception_handler(lambda _, __: None)  # a crash in a callback
-        runner.run(_play(seed, steps, tell))
 
 
 def main() -> None:

@@ -26,10 +26,17 @@ from protocol.apis.sync_group import SyncGroupRequest
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from storage.errors import StorageError
+from tests.harness.one_group import (
+    GROUP,
+    TOPICS,
+    Answer,
+    KilledError,
+    OneGroupBroker,
+    next_deadline_ms,
+)
 from tests.sim.answers import check_unknown
-from tests.sim.broker import GROUP, TOPICS, Answer, KilledError, OneGroupBroker
 from tests.sim.clients import Calm, Client, Crashing, Hostile, Slow, Standalone, Zombie
-from tests.sim.invariants import check_group, next_deadline_ms
+from tests.sim.invariants import check_group
 from tests.sim.judge import CLIENT_ERRORS
 from tests.sim.ledger import Ledger
 from tests.sim.referee import Referee

@@ -225,6 +225,21 @@ def test_no_path_of_one_machine(path: Path) -> None:
     assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())
 
 
+FORBIDDEN_IMPORTS = {"unit": "sim", "sim": "unit", "harness": "(?:sim|unit)"}
+"""The packages of tests that a package of tests does not import."""
+
+
+def test_unit_tests_simulations_and_harness_are_apart() -> None:
+    """Unit tests and simulations import `tests.harness`, but not each other."""
+    crossing = [
+        label(path)
+        for name, others in FORBIDDEN_IMPORTS.items()
+        for path in (ROOT / "tests" / name).rglob("*.py")
+        if re.search(rf"^ *(?:from|import) tests\.{others}\b", path.read_text(), re.MULTILINE)
+    ]
+    assert crossing == []
+
+
 def test_nothing_imports_a_test_module() -> None:
     """What several test modules use is in a module of its own."""
     test_module = re.compile(r"(?:from|import) tests\.(?:\w+\.)*test_")

@@ -14,9 +14,9 @@ from pipeline.inputs import Questions
 from pipeline.tables import offset_expiry_forecast
 from protocol import offsets_log as log
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from tests.harness.one_group import blank_group
 from tests.pipeline.frames import bronze, rows_of
 from tests.pipeline.tables.offset_rows import AT_MS, Row, commit, ends, generation, removal
-from tests.sim.broker import blank_group
 
 RETENTION_MS = 1000
 CHECK_MS = 100

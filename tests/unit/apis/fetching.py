@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_server.apis import fetch
 from protocol.apis.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
 )
-from tests.unit.topics.fakes import FakeBroker, FakeCall, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import SentRequest
+from tests.harness.records import batch
 
 MIB = 1 << 20
 
@@ -22,24 +23,24 @@ SMALL = batch(b"x" * 20)
 Partition = tuple[str, int, int] | tuple[str, int, int, int]
 
 
-def broker(**overrides: str) -> FakeBroker:
+def broker(**overrides: Any) -> MemoryBroker:
     """Return a broker with topics "t" (two partitions) and "u"."""
-    made = FakeBroker(**overrides)
+    made = MemoryBroker(**overrides)
     made.topics.create("t", 2, {})
     made.topics.create("u", 1, {})
     return made
 
 
-def fill(made: FakeBroker, topic: str, partition: int, count: int = 1) -> None:
+def fill(made: MemoryBroker, topic: str, partition: int, count: int = 1) -> None:
     """Append small batches of one record, and wake waiting fetches."""
     there = made.topics.partition(topic, partition)
     assert there is not None
     for _ in range(count):
         there.append(SMALL, made.clock.now_ms())
-    made.scheduler.turn()
+    made.turn()
 
 
-def request(made: FakeBroker, *partitions: Partition, **fields: Any) -> FetchRequest:
+def request(made: MemoryBroker, *partitions: Partition, **fields: Any) -> FetchRequest:
     """Return a request for (topic, partition, offset[, max bytes]), by name and by id."""
     topics = []
     for name, partition, offset, *limit in partitions:
@@ -60,15 +61,15 @@ def request(made: FakeBroker, *partitions: Partition, **fields: Any) -> FetchReq
     return FetchRequest(topics=topics, **fields)
 
 
-def ask(made: FakeBroker, *partitions: Partition, version: int = 12, **fields: Any) -> Any:
+def ask(made: MemoryBroker, *partitions: Partition, version: int = 12, **fields: Any) -> Any:
     """Return the response to a request that does not wait."""
-    return made.ask(fetch.handle, request(made, *partitions, **fields), version)
+    return made.ask(request(made, *partitions, **fields), version)
 
 
-def park(made: FakeBroker, *partitions: Partition, **fields: Any) -> FakeCall:
+def park(made: MemoryBroker, *partitions: Partition, **fields: Any) -> SentRequest:
     """Send a request that must wait, 500 ms by default; return its call."""
     fields = {"max_wait_ms": 500, "min_bytes": 1} | fields
-    call = made.call(fetch.handle, request(made, *partitions, **fields), 12)
+    call = made.send(request(made, *partitions, **fields), 12)
     assert call.replies == []
     return call
 
@@ -76,7 +77,7 @@ def park(made: FakeBroker, *partitions: Partition, **fields: Any) -> FakeCall:
 class Session:
     """A consumer that fetches incrementally."""
 
-    def __init__(self, made: FakeBroker, *partitions: Partition, version: int = 12) -> None:
+    def __init__(self, made: MemoryBroker, *partitions: Partition, version: int = 12) -> None:
         self.made = made
         self.version = version
         self.first = ask(made, *partitions, version=version, session_epoch=0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.apis import alter_configs, incremental_alter_configs
 from coordinator_server.topics.config_requests import ConfigOperation
 from protocol.apis import alter_configs as alter
 from protocol.apis import incremental_alter_configs as incremental
 from protocol.errors import ErrorCode
 from storage.errors import RecordListTooLargeError
 from storage.memory_disk import MemoryDisk
-from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -20,15 +21,15 @@ Outcome = tuple[int, str | None]
 Given = tuple[str, int, str | None]
 
 
-def broker(disk: MemoryDisk | None = None) -> FakeBroker:
+def broker(disk: MemoryDisk | None = None) -> MemoryBroker:
     """Return a broker with topic "t"."""
-    made = FakeBroker(disk)
+    made = MemoryBroker(disk)
     made.topics.create("t", 1, {})
     return made
 
 
 def change(
-    made: FakeBroker, *changes: Given, kind: int = TOPIC, name: str = "t", check: bool = False
+    made: MemoryBroker, *changes: Given, kind: int = TOPIC, name: str = "t", check: bool = False
 ) -> Outcome:
     """Send IncrementalAlterConfigs for one resource; return its error code and message."""
     resource = incremental.AlterConfigsResource(
@@ -40,13 +41,13 @@ def change(
         ],
     )
     request = incremental.IncrementalAlterConfigsRequest(resources=[resource], validate_only=check)
-    answer = made.ask(incremental_alter_configs.handle, request, 1).responses[0]
+    answer = made.ask(request, 1).responses[0]
     assert (answer.resource_type, answer.resource_name) == (kind, name)
     return answer.error_code, answer.error_message
 
 
 def replace(
-    made: FakeBroker,
+    made: MemoryBroker,
     *configs: tuple[str, str | None],
     kind: int = TOPIC,
     name: str = "t",
@@ -59,11 +60,11 @@ def replace(
         configs=[alter.AlterableConfig(name=config, value=value) for config, value in configs],
     )
     request = alter.AlterConfigsRequest(resources=[resource], validate_only=check)
-    answer = made.ask(alter_configs.handle, request, 2).responses[0]
+    answer = made.ask(request, 2).responses[0]
     return answer.error_code, answer.error_message
 
 
-def own(made: FakeBroker) -> dict[str, str]:
+def own(made: MemoryBroker) -> dict[str, str]:
     """Return the topic's own configs."""
     topic = made.topics.topic("t")
     assert topic is not None
@@ -276,7 +277,7 @@ def test_a_resource_that_stands_twice_is_not_changed() -> None:
         for name in ("u", "u", "t")
     ]
     request = incremental.IncrementalAlterConfigsRequest(resources=resources)
-    answers = made.ask(incremental_alter_configs.handle, request, 0).responses
+    answers = made.ask(request, 0).responses
     twice = (ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     told = [(answer.error_code, answer.error_message) for answer in answers]
     assert told == [twice, twice, (0, None)]
@@ -292,7 +293,7 @@ def test_new_configs_hold_at_once_and_for_good() -> None:
     with pytest.raises(RecordListTooLargeError):
         log.append(batch(b"v"), START_MS)
     made.topics.close()
-    assert own(FakeBroker(disk)) == {"internal.segment.bytes": "20"}
+    assert own(MemoryBroker(disk)) == {"internal.segment.bytes": "20"}
 
 
 def test_a_full_disk_changes_nothing() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from coordinator_server.apis import describe_cluster, metadata
 from coordinator_server.cluster_reset import reset
 from coordinator_server.config.coordinator_configs import transaction_settings
 from coordinator_server.config.dynamic_checks import MOST_LISTED_CHARACTERS
@@ -26,8 +26,10 @@ from protocol.apis.incremental_alter_configs import (
 from protocol.apis.metadata import MetadataRequest
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
-from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import FakeCall, FakeConnection, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import Client
+from tests.harness.nodes import Nodes
+from tests.harness.records import batch
 
 BROKER, LOGGER = 4, 8
 SET, DELETE = 0, 1
@@ -36,15 +38,15 @@ ALL = ""
 Outcome = tuple[int, str | None]
 
 
-async def alter(nodes: Nodes, node_id: int, name: str, /, **configs: str | None) -> Outcome:
+def alter(nodes: Nodes, node_id: int, name: str, /, **configs: str | None) -> Outcome:
     """Send IncrementalAlterConfigs for a broker; return the error code and message.
 
     None deletes a config. Names are written with underscores.
     """
-    return await change(nodes, node_id, name, BROKER, configs)
+    return change(nodes, node_id, name, BROKER, configs)
 
 
-async def change(
+def change(
     nodes: Nodes, node_id: int, name: str, kind: int, configs: Mapping[str, str | None]
 ) -> Outcome:
     """Send IncrementalAlterConfigs for one resource; return the error code and message."""
@@ -58,18 +60,18 @@ async def change(
     ]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    answer: Any = await nodes.answer(node_id, "IncrementalAlterConfigs", request)
+    answer: Any = nodes.ask(request, node_id=node_id)
     (result,) = answer.responses
     return result.error_code, result.error_message
 
 
-async def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, int]:
+def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, int]:
     """Return value and source of a broker setting."""
     resource = DescribeConfigsResource(
         resource_type=BROKER, resource_name=str(node_id), configuration_keys=[setting]
     )
     request = DescribeConfigsRequest(resources=[resource])
-    answer: Any = await nodes.answer(node_id, "DescribeConfigs", request)
+    answer: Any = nodes.ask(request, node_id=node_id)
     (config,) = answer.results[0].configs
     return config.value, config.config_source
 
@@ -77,21 +79,21 @@ async def shown(nodes: Nodes, node_id: int, setting: str) -> tuple[str | None, i
 async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
     """Acknowledged configs survive a crash of the process and a power cut."""
     disk = MemoryDisk()
-    nodes = await Nodes(disk, 1).start()
+    nodes = Nodes(disk, 1)
     nodes.cluster.topics.create("t", 1, {})
-    assert await alter(nodes, 1, ALL, log_retention_ms="5000", own="x") == (0, None)
-    assert await alter(nodes, 1, "1", log_retention_ms="6000", num_io_threads="9") == (0, None)
-    assert await alter(nodes, 1, "1", num_io_threads=None) == (0, None)
+    assert alter(nodes, 1, ALL, log_retention_ms="5000", own="x") == (0, None)
+    assert alter(nodes, 1, "1", log_retention_ms="6000", num_io_threads="9") == (0, None)
+    assert alter(nodes, 1, "1", num_io_threads=None) == (0, None)
     disk.power_cut()
-    again = await Nodes(disk, 1).start()
-    assert await shown(again, 1, "log.retention.ms") == ("6000", 2)
-    assert await shown(again, 1, "num.io.threads") == ("8", 5)
+    again = Nodes(disk, 1)
+    assert shown(again, 1, "log.retention.ms") == ("6000", 2)
+    assert shown(again, 1, "num.io.threads") == ("8", 5)
     assert again.cluster.topics.log("t", 0).config.retention_ms == 6000
-    assert await alter(again, 1, "1", log_retention_ms=None) == (0, None)
-    assert await shown(again, 1, "log.retention.ms") == ("5000", 3)
+    assert alter(again, 1, "1", log_retention_ms=None) == (0, None)
+    assert shown(again, 1, "log.retention.ms") == ("5000", 3)
     assert again.cluster.topics.log("t", 0).config.retention_ms == 5000
     await reset(again.cluster)
-    assert await shown(again, 1, "log.retention.ms") == (None, 5)
+    assert shown(again, 1, "log.retention.ms") == (None, 5)
     await again.cluster.stop()
 
 
@@ -100,57 +102,58 @@ async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
     disk = MemoryDisk()
     for given, expected in (("2", "2"), ("3", "2"), (None, "2"), ("5", "2")):
         settings = {} if given is None else {"min_insync_replicas": given}
-        nodes = await Nodes(disk, 1, **settings).start()
-        assert await shown(nodes, 1, "min.insync.replicas") == (expected, 3)
+        nodes = Nodes(disk, 1, **settings)
+        assert shown(nodes, 1, "min.insync.replicas") == (expected, 3)
         assert nodes.cluster.config.integer("min.insync.replicas") == int(expected)
         disk.power_cut()
-    again = await Nodes(disk, 1, min_insync_replicas="5").start()
-    assert await alter(again, 1, ALL, min_insync_replicas="4") == (0, None)
-    assert await shown(again, 1, "min.insync.replicas") == ("4", 3)
+    again = Nodes(disk, 1, min_insync_replicas="5")
+    assert alter(again, 1, ALL, min_insync_replicas="4") == (0, None)
+    assert shown(again, 1, "min.insync.replicas") == ("4", 3)
     await reset(again.cluster)
-    assert await shown(again, 1, "min.insync.replicas") == ("5", 3)
+    assert shown(again, 1, "min.insync.replicas") == ("5", 3)
     await again.cluster.stop()
 
 
-async def test_a_value_has_at_most_32767_characters() -> None:
+async def test_a_value_has_at_most_32767_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value has at most 32767 UTF-16 units, as in Kafka; another invalid value is named first."""
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     too_long = "exceeds the maximum value size of 32767 bytes"
-    assert await alter(nodes, 1, "1", own="x" * 32_767) == (0, None)
+    assert alter(nodes, 1, "1", own="x" * 32_767) == (0, None)
+    monkeypatch.setattr(nodes, "ask", partial(MemoryBroker.ask_unencoded, nodes))
     for text in ("x" * 32_768, "\U0001f600" * 16_384):
-        code, message = await alter(nodes, 1, "1", own=text)
+        code, message = alter(nodes, 1, "1", own=text)
         assert (code, too_long in str(message)) == (ErrorCode.INVALID_CONFIG, True)
-    code, _ = await alter(nodes, 1, "1", own="x" * 32_768, log_retention_ms="x")
+    code, _ = alter(nodes, 1, "1", own="x" * 32_768, log_retention_ms="x")
     assert code == ErrorCode.INVALID_REQUEST
     names = [f"X{number}" for number in range(50_000)]
     listeners = ",".join(f"{name}://127.0.0.1:0" for name in names)
     protocols = ",".join(f"{name}:PLAINTEXT" for name in names)
     added = {"listeners": listeners, "listener_security_protocol_map": protocols}
-    code, message = await alter(nodes, 1, "1", **added)
+    code, message = alter(nodes, 1, "1", **added)
     assert (code, too_long in str(message)) == (ErrorCode.INVALID_CONFIG, True)
     await nodes.cluster.stop()
 
 
-async def test_a_write_that_fails_changes_nothing() -> None:
+def test_a_write_that_fails_changes_nothing() -> None:
     """A failed write returns KAFKA_STORAGE_ERROR and leaves the settings unchanged."""
     disk = MemoryDisk()
-    nodes = await Nodes(disk, 1).start()
-    assert await alter(nodes, 1, "1", message_max_bytes="2000") == (0, None)
+    nodes = Nodes(disk, 1)
+    assert alter(nodes, 1, "1", message_max_bytes="2000") == (0, None)
     disk.fail_at(1)
-    code, _ = await alter(nodes, 1, "1", message_max_bytes="3000")
+    code, _ = alter(nodes, 1, "1", message_max_bytes="3000")
     assert code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert await shown(nodes, 1, "message.max.bytes") == ("2000", 2)
+    assert shown(nodes, 1, "message.max.bytes") == ("2000", 2)
 
 
 async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
     """A log uses the defaults of the broker that leads it, also after the leader moves."""
-    nodes = await Nodes().start()
+    nodes = Nodes()
     topic = nodes.cluster.topics.create("t", 3, {})
     own = nodes.cluster.topics.create("own", 3, {"retention.ms": "77"})
-    assert await alter(nodes, 2, "2", log_retention_ms="5000") == (0, None)
+    assert alter(nodes, 2, "2", log_retention_ms="5000") == (0, None)
     for node_id, value in ((1, None), (2, "5000"), (3, None)):
         source = 5 if value is None else 2
-        assert await shown(nodes, node_id, "log.retention.ms") == (value, source)
+        assert shown(nodes, node_id, "log.retention.ms") == (value, source)
     default_ms = nodes.cluster.config.topic_default("retention.ms")
     for partition in topic.partitions:
         expected = 5000 if partition.leader_id == 2 else default_ms
@@ -161,9 +164,9 @@ async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
     assert moved.log.config.retention_ms == 5000
     nodes.cluster.move(topic, moved, 3)
     assert moved.log.config.retention_ms == default_ms
-    assert await alter(nodes, 1, ALL, log_retention_ms="6000") == (0, None)
+    assert alter(nodes, 1, ALL, log_retention_ms="6000") == (0, None)
     assert moved.log.config.retention_ms == 6000
-    refused = await alter(nodes, 1, "2", log_retention_ms="1")
+    refused = alter(nodes, 1, "2", log_retention_ms="1")
     assert refused == (42, "Unexpected broker id, expected 1, but received 2")
     await nodes.cluster.stop()
 
@@ -171,20 +174,20 @@ async def test_a_config_of_one_broker_is_of_that_broker_alone() -> None:
 async def test_defaults_that_contradict_a_topics_configs_do_not_close_its_log() -> None:
     """A broker default that contradicts a topic's config does not prevent opening its log."""
     disk = MemoryDisk()
-    nodes = await Nodes(disk, 1).start()
+    nodes = Nodes(disk, 1)
     nodes.cluster.topics.create("t", 1, {"max.compaction.lag.ms": "5"})
     lag = {"log_cleaner_min_compaction_lag_ms": "9"}
-    assert await alter(nodes, 1, ALL, **lag) == (0, None)
+    assert alter(nodes, 1, ALL, **lag) == (0, None)
     assert nodes.cluster.topics.log("t", 0).config.min_compaction_lag_ms == 9
     await nodes.cluster.stop()
-    again = await Nodes(disk, 1).start()
+    again = Nodes(disk, 1)
     assert again.cluster.topics.log("t", 0).config.max_compaction_lag_ms == 5
     await again.cluster.stop()
 
 
 async def test_what_holds_at_once() -> None:
     """Groups, transactions, the cleaner and producer ids apply new configs without a restart."""
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     nodes.cluster.topics.create("t", 1, {})
     broker = nodes.cluster.brokers[1]
     partition = nodes.cluster.topics.partition("t", 0)
@@ -198,7 +201,7 @@ async def test_what_holds_at_once() -> None:
         "producer_id_expiration_ms": "14",
         "message_max_bytes": "15",
     }
-    assert await alter(nodes, 1, ALL, **changes) == (0, None)
+    assert alter(nodes, 1, ALL, **changes) == (0, None)
     settings = broker.groups._environment.settings
     assert settings.consumer_assignment_interval_ms == 11
     assert settings.share_assignment_interval_ms == 12
@@ -208,7 +211,7 @@ async def test_what_holds_at_once() -> None:
     log = nodes.cluster.topics.log("t", 0)
     assert (log.config.producer_id_expiration_ms, log.config.max_message_bytes) == (14, 15)
     scheduler = nodes.cluster.topics._maintenance
-    assert await alter(nodes, 1, "1", log_cleaner_backoff_ms="20") == (0, None)
+    assert alter(nodes, 1, "1", log_cleaner_backoff_ms="20") == (0, None)
     assert scheduler._interval_ms == 20
     assert scheduler._round_due_ms <= nodes.clock.now_ms() + 20
     await nodes.cluster.stop()
@@ -216,10 +219,10 @@ async def test_what_holds_at_once() -> None:
 
 async def test_coarser_units_do_not_count_any_more() -> None:
     """Once log.retention.ms is set, log.retention.hours is shown with its default, as in Kafka."""
-    nodes = await Nodes(None, 1, log_retention_hours="24").start()
-    assert await alter(nodes, 1, "1", log_retention_ms="-5") == (0, None)
-    assert await shown(nodes, 1, "log.retention.ms") == ("-5", 2)
-    assert await shown(nodes, 1, "log.retention.hours") == ("168", 4)
+    nodes = Nodes(None, 1, log_retention_hours="24")
+    assert alter(nodes, 1, "1", log_retention_ms="-5") == (0, None)
+    assert shown(nodes, 1, "log.retention.ms") == ("-5", 2)
+    assert shown(nodes, 1, "log.retention.hours") == ("168", 4)
     nodes.cluster.topics.create("t", 1, {})
     assert nodes.cluster.topics.log("t", 0).config.retention_ms == -1
     await nodes.cluster.stop()
@@ -230,7 +233,7 @@ async def test_very_many_names_are_cut_off_in_the_text() -> None:
 
     No client reads a text of more than 32 767 bytes.
     """
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     configs = {f"listener.name.n{one}.ssl.keystore.type": "JKS" for one in range(2000)}
     steps = nodes.cluster.dynamic_configs.error(1, ALL, configs)
     count = 0
@@ -245,7 +248,7 @@ async def test_very_many_names_are_cut_off_in_the_text() -> None:
     assert text.endswith(", ...]")
     assert len(text) < MOST_LISTED_CHARACTERS + 200
     too_many = {f"n{one}": "v" for one in range(10_001)}
-    code, _ = await alter(nodes, 1, "1", **too_many)
+    code, _ = alter(nodes, 1, "1", **too_many)
     assert code == ErrorCode.POLICY_VIOLATION
     await nodes.cluster.stop()
 
@@ -261,12 +264,12 @@ def log_level() -> Iterator[None]:
 @pytest.mark.usefixtures("log_level")
 async def test_the_level_of_the_log_can_change() -> None:
     """The root logger controls the level of the process's log; refused changes have no effect."""
-    nodes = await Nodes(None, 1).start()
-    assert await change(nodes, 1, "1", LOGGER, {"root": "DEBUG"}) == (0, None)
+    nodes = Nodes(None, 1)
+    assert change(nodes, 1, "1", LOGGER, {"root": "DEBUG"}) == (0, None)
     assert (LOG.kafka_level, LOG.debug) == ("DEBUG", True)
-    assert await change(nodes, 1, "1", LOGGER, {"root": "FATAL"}) == (0, None)
+    assert change(nodes, 1, "1", LOGGER, {"root": "FATAL"}) == (0, None)
     assert (LOG.kafka_level, LOG.debug) == ("FATAL", False)
-    code, message = await change(nodes, 1, "1", LOGGER, {"root": "debug"})
+    code, message = change(nodes, 1, "1", LOGGER, {"root": "debug"})
     assert (code, LOG.kafka_level) == (ErrorCode.INVALID_CONFIG, "FATAL")
     assert message is not None
     assert message.endswith("Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN")
@@ -278,11 +281,11 @@ async def test_the_level_of_the_log_can_change() -> None:
 async def test_a_value_that_is_not_valid_by_now_has_no_effect() -> None:
     """An invalid value kept by another release has no effect and does not prevent a start."""
     disk = MemoryDisk()
-    nodes = await Nodes(disk, 1).start()
+    nodes = Nodes(disk, 1)
     run_all(nodes.cluster.dynamic_configs.set({"1": {"message.max.bytes": "many"}}))
     await nodes.cluster.stop()
-    again = await Nodes(disk, 1).start()
-    assert await shown(again, 1, "message.max.bytes") == ("1048588", 2)
+    again = Nodes(disk, 1)
+    assert shown(again, 1, "message.max.bytes") == ("1048588", 2)
     await again.cluster.stop()
     await asyncio.sleep(0)
 
@@ -292,21 +295,19 @@ PROTOCOLS = "PLAINTEXT:PLAINTEXT,X:PLAINTEXT"
 
 async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
     """Metadata omits brokers without the client's listener; their partitions have no leader."""
-    nodes = await Nodes(None, 2).start()
+    nodes = Nodes(None, 2)
     first, second = nodes.cluster.topics.create("t", 2, {}).partitions
     nodes.move(first, 1)
     nodes.move(second, 2)
     listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
     added = {"listeners": listeners, "listener_security_protocol_map": PROTOCOLS}
-    assert await alter(nodes, 1, "1", **added) == (0, None)
+    assert alter(nodes, 1, "1", **added) == (0, None)
     assert [one.name for one in nodes.cluster.servers.addresses(1)] == ["PLAINTEXT", "X"]
     assert [one.name for one in nodes.cluster.servers.addresses(2)] == ["PLAINTEXT"]
-    call = nodes.send(1, "Metadata", MetadataRequest(topics=None))
+    call = nodes.send(MetadataRequest(topics=None), node_id=1)
     assert [one.node_id for one in call.replies[0].brokers] == [1, 2]
-    call = FakeCall(12, "test", FakeConnection())
-    call.connection.listener_name = "X"
-    call.connection.local_address = ("127.0.0.1", 9999)
-    call.serve(metadata.handle, nodes.cluster.brokers[1], MetadataRequest(topics=None))
+    client = Client(listener_name="X", local_address=("127.0.0.1", 9999))
+    call = nodes.send(MetadataRequest(topics=None), 12, client=client)
     (shown,) = [one for one in call.replies[0].topics if one.name == "t"]
     assert [(one.node_id, one.port) for one in call.replies[0].brokers] == [(1, 9999)]
     assert [(one.error_code, one.leader_id) for one in shown.partitions] == [
@@ -314,34 +315,32 @@ async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
         (ErrorCode.LISTENER_NOT_FOUND, -1),
     ]
     assert 2 in shown.partitions[1].offline_replicas
-    call = FakeCall(5, "test", call.connection)
-    call.serve(metadata.handle, nodes.cluster.brokers[1], MetadataRequest(topics=None))
+    call = nodes.send(MetadataRequest(topics=None), 5, client=client)
     (shown,) = [one for one in call.replies[0].topics if one.name == "t"]
     assert shown.partitions[1].error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    described = FakeCall(2, "test", call.connection)
-    described.serve(describe_cluster.handle, nodes.cluster.brokers[1], DescribeClusterRequest())
-    assert [one.broker_id for one in described.replies[0].brokers] == [1]
+    described = nodes.ask(DescribeClusterRequest(), 2, client=client)
+    assert [one.broker_id for one in described.brokers] == [1]
     await nodes.cluster.stop()
 
 
 async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() -> None:
     """Kept dynamic listeners that do not fit the protocol map of the start are ignored."""
     disk = MemoryDisk()
-    nodes = await Nodes(disk, 1).start()
+    nodes = Nodes(disk, 1)
     listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"
     added = {"listeners": listeners, "listener_security_protocol_map": PROTOCOLS}
-    assert await alter(nodes, 1, "1", **added) == (0, None)
+    assert alter(nodes, 1, "1", **added) == (0, None)
     await nodes.cluster.stop()
-    again = await Nodes(disk, 1).start()
+    again = Nodes(disk, 1)
     assert [one.port for one in again.cluster.servers.addresses(1)] == [9092, 9999]
     await again.cluster.stop()
-    other = await Nodes(
+    other = Nodes(
         disk,
         1,
         listeners="OTHER://:1",
         advertised_listeners="OTHER://a:1",
         listener_security_protocol_map="OTHER:PLAINTEXT",
-    ).start()
+    )
     assert [one.name for one in other.cluster.servers.addresses(1)] == ["OTHER"]
     await other.cluster.stop()
 
@@ -349,8 +348,8 @@ async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() ->
 async def test_a_listener_of_the_controller_stays() -> None:
     """A broker with a controller listener cannot be left without one."""
     names = {"controller_listener_names": "C", "listener_security_protocol_map": "A:SSL,C:SSL"}
-    nodes = await Nodes(None, 1, listeners="A://:1,C://:2", **names).start()
-    code, message = await alter(nodes, 1, "1", listeners="A://:1")
+    nodes = Nodes(None, 1, listeners="A://:1,C://:2", **names)
+    code, message = alter(nodes, 1, "1", listeners="A://:1")
     assert code == ErrorCode.INVALID_REQUEST
     assert "must contain at least one value appearing in the 'listeners'" in str(message)
     await nodes.cluster.stop()
@@ -358,13 +357,13 @@ async def test_a_listener_of_the_controller_stays() -> None:
 
 async def test_limits_of_connections_can_be_raised_and_lowered() -> None:
     """Connection limits change at once; an unresolvable host does not prevent a start."""
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     config = nodes.cluster.config
     slots, addresses = ConnectionSlots(config), AddressLimits(config)
     slots.take("PLAINTEXT")
     looked: list[bool] = []
     assert addresses.opened("10.0.0.1") is None
-    assert await alter(nodes, 1, "1", max_connections="1", max_connections_per_ip="1") == (0, None)
+    assert alter(nodes, 1, "1", max_connections="1", max_connections_per_ip="1") == (0, None)
     slots.settings_changed()
     addresses.settings_changed()
     assert slots.refusal("PLAINTEXT") == "max.connections of the listener is 1"
@@ -372,16 +371,16 @@ async def test_limits_of_connections_can_be_raised_and_lowered() -> None:
     slots.wait(lambda: looked.append(True))
     overrides = "10.0.0.1:5,no-such-host.invalid:5"
     changes = {"max_connections": "2", "max_connections_per_ip_overrides": overrides}
-    assert await alter(nodes, 1, "1", **changes) == (0, None)
+    assert alter(nodes, 1, "1", **changes) == (0, None)
     slots.settings_changed()
     addresses.settings_changed()
     assert (slots.refusal("PLAINTEXT"), looked) == (None, [True])
     assert addresses.opened("10.0.0.1") is None
-    refused = await alter(nodes, 1, "1", max_connections_per_ip_overrides="10.0.0.1:+-5")
+    refused = alter(nodes, 1, "1", max_connections_per_ip_overrides="10.0.0.1:+-5")
     assert refused[0] == ErrorCode.INVALID_REQUEST
     assert 'For input string: "+-5"' in str(refused[1])
     named = {"max_connections_per_ip_overrides": "localhost:0,10.0.0.1:5,no-such-host.invalid:5"}
-    assert await alter(nodes, 1, "1", **named) == (0, None)
+    assert alter(nodes, 1, "1", **named) == (0, None)
     addresses.settings_changed()
     async with asyncio.timeout(10):
         while addresses._overrides.keys() != {"10.0.0.1", "127.0.0.1"}:

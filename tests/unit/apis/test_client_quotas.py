@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from io import StringIO
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from coordinator_server.apis import alter_client_quotas, describe_client_quotas
-from coordinator_server.apis.alter_client_quotas import handle as alter
-from coordinator_server.apis.describe_client_quotas import handle as describe
 from coordinator_server.events.log import LOG
 from coordinator_server.security.quotas import entities
 from coordinator_server.security.quotas.client_quotas import ClientQuotas
@@ -23,24 +19,8 @@ from protocol.apis.alter_client_quotas import (
 )
 from protocol.apis.describe_client_quotas import DescribeClientQuotasRequest, QuotaFilterComponent
 from protocol.errors import ErrorCode
-from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
-from tests.unit.topics.fakes import FakeCall, FakeConnection
-
-
-class FakeBroker:
-    """Quotas on a disk in memory."""
-
-    def __init__(self) -> None:
-        self.disk = MemoryDisk()
-        self.disk.mkdir("/d")
-        self.security = SimpleNamespace(quotas=ClientQuotas(SecurityState(self.disk, "/d")))
-
-    def ask(self, handle: Any, request: Any) -> FakeCall:
-        """Pass a request to a handler."""
-        call = FakeCall(1, "test", FakeConnection())
-        call.serve(handle, cast(Any, self), request)
-        return call
+from tests.harness.broker import DATA, MemoryBroker
 
 
 def change(kind: str, name: str | None, key: str, value: float) -> AlterClientQuotasRequest:
@@ -57,13 +37,13 @@ def change(kind: str, name: str | None, key: str, value: float) -> AlterClientQu
 
 def test_what_is_set_is_described() -> None:
     """A quota for an IP address is described, and setting it needs no name lookup."""
-    broker = FakeBroker()
-    (answer,) = broker.ask(alter, change("ip", "10.0.0.1", "connection_creation_rate", 5)).replies
+    broker = MemoryBroker()
+    answer = broker.ask(change("ip", "10.0.0.1", "connection_creation_rate", 5))
     (entry,) = answer.entries
     assert (entry.error_code, entry.error_message) == (0, None)
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("ip", "10.0.0.1")]
     component = QuotaFilterComponent(entity_type="ip", match_type=2, match=None)
-    (answer,) = broker.ask(describe, DescribeClientQuotasRequest(components=[component])).replies
+    answer = broker.ask(DescribeClientQuotasRequest(components=[component]))
     (found,) = answer.entries
     assert (answer.error_code, answer.error_message) == (0, "")
     assert [(value.key, value.value) for value in found.values] == [
@@ -75,9 +55,9 @@ async def test_names_of_hosts_are_looked_up_elsewhere(monkeypatch: pytest.Monkey
     """Host names are looked up without blocking the event loop."""
     known = {"here.example": "10.0.0.1"}
     monkeypatch.setattr(alter_client_quotas, "address_of", known.get)
-    broker = FakeBroker()
+    broker = MemoryBroker()
     for host, error in (("here.example", 0), ("gone.example", ErrorCode.INVALID_REQUEST)):
-        call = broker.ask(alter, change("ip", host, "connection_creation_rate", 5))
+        call = broker.send(change("ip", host, "connection_creation_rate", 5))
         assert call.replies == []
         while not call.replies:
             await asyncio.sleep(0)
@@ -90,10 +70,10 @@ async def test_names_of_hosts_are_looked_up_elsewhere(monkeypatch: pytest.Monkey
 )
 def test_an_address_may_be_written_in_many_ways(name: str, address: str) -> None:
     """An IP quota applies to the address that sockets show, also after a restart."""
-    broker = FakeBroker()
-    broker.ask(alter, change("ip", name, "connection_creation_rate", 5))
+    broker = MemoryBroker()
+    broker.ask(change("ip", name, "connection_creation_rate", 5))
     assert broker.security.quotas.of_addresses() == {address: 5.0}
-    again = ClientQuotas(SecurityState(broker.disk, "/d"))
+    again = ClientQuotas(SecurityState(broker.disk, DATA))
     assert again.of_addresses() == {address: 5.0}
 
 
@@ -101,7 +81,7 @@ def test_a_filter_that_cannot_be_is_refused() -> None:
     """A filter with an invalid entity type is refused, with null entries."""
     component = QuotaFilterComponent(entity_type="topic", match_type=2, match=None)
     request = DescribeClientQuotasRequest(components=[component])
-    (answer,) = FakeBroker().ask(describe, request).replies
+    answer = MemoryBroker().ask(request)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert answer.error_message == "Unsupported entity type topic"
     assert answer.entries is None
@@ -112,13 +92,13 @@ def test_a_full_disk_is_told() -> None:
     """A write error is returned to the client and logged, and nothing is changed."""
     log = StringIO()
     LOG.configure(stream=log)
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.disk.fail_at(1)
-    (answer,) = broker.ask(alter, change("user", None, "producer_byte_rate", 5)).replies
+    answer = broker.ask(change("user", None, "producer_byte_rate", 5))
     assert answer.entries[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "security_state.failed" in log.getvalue()
     assert "security.changes cannot be written" in log.getvalue()
-    (answer,) = broker.ask(describe, DescribeClientQuotasRequest()).replies
+    answer = broker.ask(DescribeClientQuotasRequest())
     assert answer.entries == []
 
 
@@ -126,5 +106,5 @@ def test_too_many_changes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in Kafka, a request with too many changes is refused entirely."""
     monkeypatch.setattr(entities, "MOST_CHANGES", 0)
     request = change("user", None, "producer_byte_rate", 5)
-    (answer,) = FakeBroker().ask(alter, request).replies
+    answer = MemoryBroker().ask(request)
     assert answer.entries[0].error_code == ErrorCode.POLICY_VIOLATION

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import create_partitions, create_topics
 from protocol.apis.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -21,7 +20,9 @@ from protocol.apis.create_topics import (
 )
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
-from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 
 def topic(
@@ -48,15 +49,15 @@ def topic(
 
 
 def create(
-    broker: FakeBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
+    broker: MemoryBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
 ) -> list[Any]:
     """Create topics; return the results."""
     asked = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    results: list[Any] = broker.ask(create_topics.handle, asked, version).topics
+    results: list[Any] = broker.ask(asked, version).topics
     return results
 
 
-def refusal(broker: FakeBroker, asked: CreatableTopic) -> tuple[int, str | None]:
+def refusal(broker: MemoryBroker, asked: CreatableTopic) -> tuple[int, str | None]:
     """Return error and text of a topic that must not be created."""
     (result,) = create(broker, asked)
     assert result.topic_id == ZERO_UUID
@@ -68,7 +69,7 @@ def refusal(broker: FakeBroker, asked: CreatableTopic) -> tuple[int, str | None]
 @pytest.mark.parametrize("version", range(2, 8))
 def test_a_topic_is_created(version: int) -> None:
     """A created topic exists at once; version 5 returns its size and configs, version 7 its id."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     (result,) = create(broker, topic("t", 3), version=version)
     made = broker.topics.topic("t")
     assert made is not None
@@ -82,13 +83,13 @@ def test_a_topic_is_created(version: int) -> None:
 
 def test_a_topic_survives_a_restart() -> None:
     """Name, id, partitions and configs survive a clean restart and a crash."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     create(broker, topic("t", 3, configs={"retention.ms": "777"}))
     before = broker.topics.topic("t")
     assert before is not None
     broker.topics.close()
     for _ in range(2):
-        broker = FakeBroker(broker.disk)
+        broker = MemoryBroker(broker.disk)
         after = broker.topics.topic("t")
         assert after is not None
         assert (after.topic_id, len(after.partitions)) == (before.topic_id, 3)
@@ -99,14 +100,14 @@ def test_a_topic_survives_a_restart() -> None:
 
 def test_defaults() -> None:
     """A count of -1 takes the broker's default; replicas are limited to the number of brokers."""
-    broker = FakeBroker(num_partitions="4", default_replication_factor="3")
+    broker = MemoryBroker(num_partitions="4", default_replication_factor="3")
     (result,) = create(broker, topic("t", -1, -1))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
 
 
 def test_validate_only() -> None:
     """validate_only gives the response of a creation and creates nothing."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     (result,) = create(broker, topic("t", 3), validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3)
     assert result.topic_id != ZERO_UUID
@@ -121,7 +122,7 @@ def test_a_name_that_is_taken() -> None:
 
     A name that differs from an existing one only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
     """
-    broker = FakeBroker()
+    broker = MemoryBroker()
     create(broker, topic("co.l"))
     assert refusal(broker, topic("co.l")) == (
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -205,7 +206,7 @@ def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> 
 
     validate_only gives the same errors.
     """
-    broker = FakeBroker()
+    broker = MemoryBroker()
     code, message = refusal(broker, asked)
     assert code == error
     assert (message or "").startswith(text)
@@ -216,7 +217,7 @@ def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> 
 
 def test_a_partition_that_is_placed_twice() -> None:
     """A partition that is placed twice is refused, but an earlier error takes precedence."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     for places, text in (
         (((0, [1]), (0, [9])), "Found multiple manual partition assignments for partition 0"),
         (((1, [9]), (0, [1]), (0, [1])), "The manual partition assignment includes broker 9"),
@@ -233,7 +234,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 def test_configs_of_a_new_topic() -> None:
     """Set configs are returned with the topic as their source, all others with a default's."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))
     told = {config.name: (config.value, config.config_source) for config in result.configs}
@@ -245,7 +246,7 @@ def test_configs_of_a_new_topic() -> None:
 
 def test_a_name_that_stands_twice() -> None:
     """A repeated name gets one INVALID_REQUEST, after the other topics, which are created."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     results = create(broker, topic("d1"), topic("d1"), topic("d2"))
     assert [(one.name, one.error_code, one.error_message) for one in results] == [
         ("d2", 0, None),
@@ -256,7 +257,7 @@ def test_a_name_that_stands_twice() -> None:
 
 def test_manual_assignments() -> None:
     """Replicas may be placed manually on this broker."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     (result,) = create(broker, topic("t", -1, -1, places={0: [1], 1: [1]}))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 2, 1)
 
@@ -295,14 +296,14 @@ def test_manual_assignments() -> None:
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
     """Assignments beside counts get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
-    code, message = refusal(FakeBroker(), asked)
+    code, message = refusal(MemoryBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)
 
 
 def test_a_disk_that_fails() -> None:
     """A failed write gets KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.disk.fail_at(0)
     assert create(broker, topic("t"))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert create(broker, topic("t"))[0].error_code == 0
@@ -310,7 +311,7 @@ def test_a_disk_that_fails() -> None:
 
 def test_results_in_the_order_of_the_request() -> None:
     """Results come in the order of the request, whether the topics are valid or not."""
-    results = create(FakeBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
+    results = create(MemoryBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
     assert [one.name for one in results] == ["o3", "o1", "bad name", "o2"]
 
 
@@ -318,7 +319,7 @@ def test_results_in_the_order_of_the_request() -> None:
 
 
 def widen(
-    broker: FakeBroker,
+    broker: MemoryBroker,
     *asked: tuple[str, int] | tuple[str, int, list[list[int]]],
     version: int = 3,
     validate_only: bool = False,
@@ -335,13 +336,13 @@ def widen(
         for name, count, *places in asked
     ]
     request = CreatePartitionsRequest(topics=topics, validate_only=validate_only)
-    response = broker.ask(create_partitions.handle, request, version)
+    response = broker.ask(request, version)
     return [(one.name, one.error_code, one.error_message) for one in response.results]
 
 
-def wide(partitions: int = 3) -> FakeBroker:
+def wide(partitions: int = 3) -> MemoryBroker:
     """Return a broker with topic "t"."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", partitions, {})
     return broker
 
@@ -359,7 +360,7 @@ def test_a_topic_grows(version: int) -> None:
         assert there is not None
         there.append(batch(b"a"), START_MS)
     topics.close()
-    again = FakeBroker(broker.disk)
+    again = MemoryBroker(broker.disk)
     assert [again.topics.log("t", index).log_end_offset for index in (0, 1)] == [1, 1]
 
 

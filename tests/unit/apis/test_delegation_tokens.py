@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,6 @@ from coordinator_server.apis.describe_delegation_token import handle as describe
 from coordinator_server.apis.expire_delegation_token import handle as expire
 from coordinator_server.apis.renew_delegation_token import handle as renew
 from coordinator_server.config.authorizer_settings import AUTHORIZER_CLASS
-from coordinator_server.config.config import Config
 from coordinator_server.security.acl import (
     Acl,
     Operation,
@@ -20,10 +19,8 @@ from coordinator_server.security.acl import (
     Permission,
     ResourceType,
 )
-from coordinator_server.security.checks.guard import guarded
 from coordinator_server.security.delegation_tokens import MOST_TOKEN_BYTES
 from coordinator_server.security.principal import ANONYMOUS, Principal, user
-from coordinator_server.security.security import Security
 from coordinator_server.steps import run_all
 from protocol.apis.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from protocol.apis.describe_delegation_token import (
@@ -33,11 +30,11 @@ from protocol.apis.describe_delegation_token import (
 from protocol.apis.expire_delegation_token import ExpireDelegationTokenRequest
 from protocol.apis.renew_delegation_token import RenewDelegationTokenRequest
 from protocol.errors import ErrorCode
-from protocol.registry import SPEC_BY_NAME
+from protocol.schema import Message
 from storage.errors import StorageError
-from storage.memory_disk import MemoryDisk
-from storage.security_state import SecurityState
-from tests.unit.topics.fakes import START_MS, FakeCall, FakeClock, FakeConnection
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import Client
+from tests.harness.clock import START_MS
 
 KEYED = {"delegation.token.secret.key": "a key"}
 AUTHORIZED = {"authorizer.class.name": AUTHORIZER_CLASS, "super.users": "User:admin"}
@@ -46,29 +43,17 @@ DAY_MS = 86_400_000
 ALICE, BOB = user("alice"), user("bob")
 
 
-class FakeBroker:
-    """A broker with listeners of every kind, and tokens on a disk in memory."""
+class TokenBroker(MemoryBroker):
+    """A broker with listeners of every kind."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         names = ",".join(f"{name}://127.0.0.1:{port}" for port, name in enumerate(
             ("USERS", "TLS", "BOTH", "PLAINTEXT"), 9092))  # fmt: skip
-        self.config = Config(
-            overrides={
-                "listeners": names,
-                "listener.security.protocol.map": PROTOCOLS,
-                **settings,
-            }
-        )
-        disk = MemoryDisk()
-        disk.mkdir("/d")
-        self.clock = FakeClock()
-        state = SecurityState(disk, "/d")
-        self.security = Security(self.config, state, self.clock, self.clock)
+        super().__init__(listeners=names, listener_security_protocol_map=PROTOCOLS, **settings)
 
-    def ask(
+    def ask_as(
         self,
-        handle: Any,
-        request: Any,
+        request: Message,
         principal: Principal = ALICE,
         *,
         listener: str = "USERS",
@@ -76,22 +61,14 @@ class FakeBroker:
         version: int = 2,
     ) -> Any:
         """Return the response to a client with this principal."""
-        connection: Any = FakeConnection()
-        connection.listener_name, connection.principal = listener, principal
-        connection.has_token, connection.remote = has_token, "127.0.0.1:40000"
-        call = FakeCall(version, "test", connection)
-        if self.security.authorizer is not None:
-            spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
-            handle = guarded(self.security.authorizer, spec, handle)
-        call.serve(handle, cast(Any, self), request)
-        (answer,) = call.replies
-        return answer
+        client = Client(principal, listener_name=listener, has_token=has_token)
+        return self.ask(request, version, client=client)
 
     def create(self, principal: Principal = ALICE, **fields: Any) -> Any:
         """Create a token; return the response."""
         fields = {"max_lifetime_ms": -1, "owner_principal_name": None, **fields}
         request = CreateDelegationTokenRequest(**fields)
-        return self.ask(create, request, principal, version=3)
+        return self.ask_as(request, principal, version=3)
 
     def described(self, principal: Principal, *owners: Principal) -> list[str]:
         """Return the token ids that a principal sees, of some owners or of all."""
@@ -100,7 +77,7 @@ class FakeBroker:
             for one in owners
         ]
         request = DescribeDelegationTokenRequest(owners=asked or None)
-        answer = self.ask(describe, request, principal, version=3)
+        answer = self.ask_as(request, principal, version=3)
         assert not answer.error_code
         return [one.token_id for one in answer.tokens]
 
@@ -137,8 +114,8 @@ def test_who_may_ask(
     is_allowed: bool,
 ) -> None:  # fmt: skip
     """Only clients authenticated by name or certificate, not by a token, may use these APIs."""
-    broker = FakeBroker(KEYED)
-    answer = broker.ask(handle, request_, principal, listener=listener, has_token=has_token)
+    broker = TokenBroker(KEYED)
+    answer = broker.ask_as(request_, principal, listener=listener, has_token=has_token)
     refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert (answer.error_code != refused) is is_allowed
     if not is_allowed:
@@ -148,7 +125,7 @@ def test_who_may_ask(
 
 def test_a_token_is_made() -> None:
     """A created token is returned with all fields; the requester since version 3."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     bob = CreatableRenewers(principal_type="User", principal_name="bob")
     made = broker.create(owner_principal_type="User", owner_principal_name="carol", renewers=[bob])
     assert (made.error_code, len(made.token_id), len(made.hmac)) == (0, 22, 64)
@@ -159,7 +136,7 @@ def test_a_token_is_made() -> None:
     assert made.issue_timestamp_ms == START_MS
     assert made.expiry_timestamp_ms == START_MS + DAY_MS
     assert made.max_timestamp_ms == START_MS + 7 * DAY_MS
-    (shown,) = broker.ask(describe, DescribeDelegationTokenRequest(owners=None), version=3).tokens
+    (shown,) = broker.ask_as(DescribeDelegationTokenRequest(owners=None), version=3).tokens
     assert (shown.token_id, shown.hmac) == (made.token_id, made.hmac)
     assert (shown.principal_name, shown.token_requester_principal_name) == ("carol", "alice")
     assert [(one.principal_type, one.principal_name) for one in shown.renewers] == [("User", "bob")]
@@ -169,7 +146,7 @@ def test_a_token_is_made() -> None:
 
 def test_what_is_no_owner_or_renewer() -> None:
     """A renewer must be a user; an owner without a type fails the request, as in Kafka."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     group = CreatableRenewers(principal_type="Group", principal_name="x")
     refused = broker.create(renewers=[group])
     assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
@@ -183,7 +160,7 @@ def test_what_is_no_owner_or_renewer() -> None:
 @pytest.mark.parametrize("length", [1, 100])
 def test_very_many_renewers(length: int) -> None:
     """Very many renewers are refused, however short their names are."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     one = CreatableRenewers(principal_type="User", principal_name="x" * length)
     answer = broker.create(renewers=[one] * (MOST_TOKEN_BYTES // length))
     assert answer.error_code == ErrorCode.POLICY_VIOLATION
@@ -192,16 +169,16 @@ def test_very_many_renewers(length: int) -> None:
 
 def test_a_token_is_renewed_and_ended() -> None:
     """Renew and expire return the new expiry time of the token."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     made = broker.create()
     request = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=5000)
-    answer = broker.ask(renew, request)
+    answer = broker.ask_as(request)
     assert (answer.error_code, answer.expiry_timestamp_ms) == (0, START_MS + 5000)
-    answer = broker.ask(renew, request, BOB)
+    answer = broker.ask_as(request, BOB)
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     assert answer.expiry_timestamp_ms == 0
     end = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
-    answer = broker.ask(expire, end)
+    answer = broker.ask_as(end)
     assert (answer.error_code, answer.expiry_timestamp_ms) == (0, START_MS)
     assert broker.described(ALICE) == []
 
@@ -209,21 +186,21 @@ def test_a_token_is_renewed_and_ended() -> None:
 @pytest.mark.parametrize(("handle", "request_"), REQUESTS)
 def test_without_a_key(handle: Any, request_: Any) -> None:
     """Without a secret key every request gets DELEGATION_TOKEN_AUTH_DISABLED."""
-    answer = FakeBroker({}).ask(handle, request_)
+    answer = TokenBroker({}).ask_as(request_)
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions(version: int) -> None:
     """In older versions the owner is the requester."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
-    assert broker.ask(create, request, version=version).principal_name == "alice"
+    assert broker.ask_as(request, version=version).principal_name == "alice"
 
 
 def test_whose_tokens_may_be_made() -> None:
     """Users may create tokens for themselves; for other users they need CREATE_TOKENS."""
-    broker = FakeBroker({**KEYED, **AUTHORIZED})
+    broker = TokenBroker({**KEYED, **AUTHORIZED})
     bobs: Any = {"owner_principal_type": "User", "owner_principal_name": "bob"}
     assert not broker.create(owner_principal_type="User", owner_principal_name="alice").error_code
     refused = broker.create(**bobs)
@@ -241,7 +218,7 @@ def test_whose_tokens_are_seen() -> None:
 
     Other tokens need DESCRIBE on the token, or DESCRIBE_TOKENS on the owner.
     """
-    broker = FakeBroker({**KEYED, **AUTHORIZED})
+    broker = TokenBroker({**KEYED, **AUTHORIZED})
     bob = CreatableRenewers(principal_type="User", principal_name="bob")
     alices = broker.create(renewers=[bob]).token_id
     carols = broker.create(
@@ -260,13 +237,13 @@ def test_whose_tokens_are_seen() -> None:
     assert broker.described(user("dave"), user("carol")) == []
     broker.allow("User:dave", Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:carol")
     assert broker.described(user("dave")) == [alices, carols]
-    nobodys = broker.ask(describe, DescribeDelegationTokenRequest(owners=[]), user("admin"))
+    nobodys = broker.ask_as(DescribeDelegationTokenRequest(owners=[]), user("admin"))
     assert (nobodys.error_code, nobodys.tokens) == (0, [])
 
 
 def test_a_disk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A write error is returned to the client, and the tokens stay unchanged."""
-    broker = FakeBroker(KEYED)
+    broker = TokenBroker(KEYED)
     made = broker.create()
 
     def fails(*_: object, **__: object) -> None:
@@ -275,6 +252,6 @@ def test_a_disk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker.security.state, "change", fails)
     assert broker.create().error_code == ErrorCode.KAFKA_STORAGE_ERROR
     request = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=5000)
-    answer = broker.ask(renew, request)
+    answer = broker.ask_as(request)
     assert (answer.error_code, answer.expiry_timestamp_ms) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
     assert broker.described(ALICE) == [made.token_id]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coordinator_server.apis import delete_records, describe_log_dirs
 from protocol.apis.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -11,19 +10,21 @@ from protocol.apis.delete_records import (
 from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
-from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, batch
+from tests.harness.broker import DATA, MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 
-def broker(disk: MemoryDisk | None = None, **configs: str) -> FakeBroker:
+def broker(disk: MemoryDisk | None = None, **configs: str) -> MemoryBroker:
     """Return a broker with five records in "t"."""
-    made = FakeBroker(disk)
+    made = MemoryBroker(disk)
     made.topics.create("t", 1, {name.replace("_", "."): text for name, text in configs.items()})
     for _ in range(5):
         made.topics.log("t", 0).append(batch(b"v"), START_MS)
     return made
 
 
-def delete(made: FakeBroker, *asked: tuple[str, int, int]) -> list[tuple[str, int, int, int]]:
+def delete(made: MemoryBroker, *asked: tuple[str, int, int]) -> list[tuple[str, int, int, int]]:
     """Delete (topic, partition, offset); return (topic, partition, error code, low watermark)."""
     topics = [
         DeleteRecordsTopic(
@@ -34,7 +35,7 @@ def delete(made: FakeBroker, *asked: tuple[str, int, int]) -> list[tuple[str, in
     request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
     return [
         (topic.name, one.partition_index, one.error_code, one.low_watermark)
-        for topic in made.ask(delete_records.handle, request, 2).topics
+        for topic in made.ask(request, 2).topics
         for one in topic.partitions
     ]
 
@@ -78,7 +79,7 @@ def test_what_was_deleted_stays_deleted() -> None:
     made = broker(disk)
     delete(made, ("t", 0, 3))
     disk.processes_died()
-    assert FakeBroker(disk).topics.log("t", 0).log_start_offset == 3
+    assert MemoryBroker(disk).topics.log("t", 0).log_start_offset == 3
 
 
 def test_a_full_disk_refuses_what_it_cannot_keep() -> None:
@@ -96,7 +97,7 @@ def test_a_full_disk_refuses_what_it_cannot_keep() -> None:
     disk.disarm()
     assert delete(made, ("t", 0, 2)) == [("t", 0, 0, 3)]
     disk.processes_died()
-    assert FakeBroker(disk).topics.log("t", 0).log_start_offset == 3
+    assert MemoryBroker(disk).topics.log("t", 0).log_start_offset == 3
 
 
 def test_log_dirs_tell_sizes() -> None:
@@ -109,7 +110,7 @@ def test_log_dirs_tell_sizes() -> None:
         if topics is not None:
             named = [DescribableLogDirTopic(topic=name, partitions=p) for name, p in topics]
         request = DescribeLogDirsRequest(topics=named)
-        (result,) = made.ask(describe_log_dirs.handle, request, 5).results
+        (result,) = made.ask(request, 5).results
         assert (result.log_dir, result.is_cordoned) == (DATA, False)
         assert result.total_bytes > result.usable_bytes > 0
         return [

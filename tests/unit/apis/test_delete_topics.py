@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from coordinator_server.apis import delete_topics
 from coordinator_server.topics.topic import Topic
 from protocol.apis.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
-from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 NO_PARTITION = "This server does not host this topic-partition."
 NO_ID = "This server does not host this topic ID."
 Result = tuple[str | None, bytes, int, str | None]
 
 
-def broker(*names: str, **overrides: str) -> FakeBroker:
+def broker(*names: str, **overrides: Any) -> MemoryBroker:
     """Return a broker with these topics."""
-    made = FakeBroker(**overrides)
+    made = MemoryBroker(**overrides)
     for name in names:
         made.topics.create(name, 2, {})
     return made
 
 
-def topic_id(made: FakeBroker, name: str) -> bytes:
+def topic_id(made: MemoryBroker, name: str) -> bytes:
     """Return the id of a topic."""
     topic = made.topics.topic(name)
     assert topic is not None
     return topic.topic_id
 
 
-def delete(made: FakeBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Result]:
+def delete(made: MemoryBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Result]:
     """Delete by names and ids at version 6."""
     states = []
     for one in asked:
@@ -43,7 +45,7 @@ def delete(made: FakeBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Re
             states.append(DeleteTopicState(topic_id=one))
         else:
             states.append(DeleteTopicState(name=one[0], topic_id=one[1]))
-    response = made.ask(delete_topics.handle, DeleteTopicsRequest(topics=states), 6)
+    response = made.ask(DeleteTopicsRequest(topics=states), 6)
     return [
         (one.name, one.topic_id, one.error_code, one.error_message) for one in response.responses
     ]
@@ -54,7 +56,7 @@ def test_topics_are_deleted_by_name(version: int) -> None:
     """Up to version 5 topics are deleted by name; errors have a text since version 5."""
     made = broker("a", "b")
     request = DeleteTopicsRequest(topic_names=["a", "nope"])
-    response = made.ask(delete_topics.handle, request, version)
+    response = made.ask(request, version)
     text = NO_PARTITION if version >= 5 else None
     assert [(one.name, one.error_code, one.error_message) for one in response.responses] == [
         ("a", 0, None),
@@ -118,7 +120,7 @@ def test_internal_topics_may_be_deleted() -> None:
 def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
     """With delete.topic.enable=false every deletion is refused."""
     made = broker("a", delete_topic_enable="false")
-    response = made.ask(delete_topics.handle, DeleteTopicsRequest(topic_names=["a"]), version)
+    response = made.ask(DeleteTopicsRequest(topic_names=["a"]), version)
     assert [(one.name, one.error_code) for one in response.responses] == [("a", error)]
     assert made.topics.topic("a") is not None
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import describe_configs
 from coordinator_server.config.config import Config
 from coordinator_server.config.dynamic_settings import DYNAMIC
 from coordinator_server.topics.topic_configs import log_defaults
@@ -16,7 +15,7 @@ from protocol import REFERENCE_VERSION
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from protocol.errors import ErrorCode
 from storage.log_config import LogConfig
-from tests.unit.topics.fakes import FakeBroker
+from tests.harness.broker import MemoryBroker
 
 TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 INVALID = ErrorCode.INVALID_REQUEST
@@ -24,15 +23,15 @@ DATA = Path(__file__).parents[2] / "data" / "reference"
 RECORDED: dict[str, Any] = json.loads((DATA / "described_configs.json").read_text())
 
 
-def broker(**overrides: str) -> FakeBroker:
+def broker(**overrides: Any) -> MemoryBroker:
     """Return a broker with a topic that has its own configs."""
-    made = FakeBroker(**overrides)
+    made = MemoryBroker(**overrides)
     made.topics.create("t", 1, {"retention.ms": "12345", "cleanup.policy": "compact,delete"})
     return made
 
 
 def describe(
-    made: FakeBroker,
+    made: MemoryBroker,
     kind: int,
     name: str,
     keys: list[str] | None = None,
@@ -45,7 +44,7 @@ def describe(
         resource_type=kind, resource_name=name, configuration_keys=keys
     )
     request = DescribeConfigsRequest(resources=[resource], **fields)
-    (result,) = made.ask(describe_configs.handle, request, version).results
+    (result,) = made.ask(request, version).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
 
@@ -112,7 +111,7 @@ def test_a_brokers_setting_is_the_topics_default() -> None:
 
     Only the finest unit counts as its source, as in Kafka.
     """
-    made = FakeBroker(log_retention_hours="24")
+    made = MemoryBroker(log_retention_hours="24")
     made.topics.create("plain", 1, {})
     (config,) = describe(made, TOPIC, "plain", ["retention.ms"]).configs
     assert (config.value, config.config_source, config.synonyms) == ("86400000", 5, [])
@@ -121,7 +120,7 @@ def test_a_brokers_setting_is_the_topics_default() -> None:
 
 def test_values_are_described_as_they_are_read() -> None:
     """Values are described as parsed: without white space, plus signs and repeated items."""
-    made = FakeBroker()
+    made = MemoryBroker()
     given = {"retention.ms": " +5 ", "preallocate": "TRUE", "cleanup.policy": "compact, compact"}
     made.topics.create("own", 1, given)
     values = {one.name: one.value for one in describe(made, TOPIC, "own", list(given)).configs}
@@ -130,7 +129,7 @@ def test_values_are_described_as_they_are_read() -> None:
 
 def test_an_internal_config_is_described_once_it_is_set() -> None:
     """internal.segment.bytes is listed only for topics that set it, as in Kafka."""
-    made = FakeBroker()
+    made = MemoryBroker()
     made.topics.create("small", 1, {"internal.segment.bytes": "100"})
     (config,) = describe(made, TOPIC, "small", ["internal.segment.bytes"]).configs
     assert (config.value, config.config_source) == ("100", 1)
@@ -139,8 +138,8 @@ def test_an_internal_config_is_described_once_it_is_set() -> None:
 def test_an_internal_config_of_groups_is_described_where_the_broker_has_it() -> None:
     """consumer.assignor.offload.enable is listed for groups if the broker sets it."""
     name = "consumer.assignor.offload.enable"
-    assert not describe(FakeBroker(), GROUP, "g", [name]).configs
-    made = FakeBroker(**{f"group.{name}": "false"})
+    assert not describe(MemoryBroker(), GROUP, "g", [name]).configs
+    made = MemoryBroker(group_consumer_assignor_offload_enable="false")
     (config,) = describe(made, GROUP, "g", [name]).configs
     assert (config.value, config.config_source) == ("false", 4)
 
@@ -170,7 +169,7 @@ def test_what_a_running_kafka_describes() -> None:
     The only difference is a list with a repeated item.
     """
     assert RECORDED["version"] == REFERENCE_VERSION
-    made = FakeBroker(**{name.replace(".", "_"): v for name, v in RECORDED["settings"].items()})
+    made = MemoryBroker(**{name.replace(".", "_"): v for name, v in RECORDED["settings"].items()})
     made.topics.create("own", 1, {"retention.ms": "12345", "cleanup.policy": "compact,delete"})
     for kind, name, section in ((TOPIC, "own", "topic"), (GROUP, "g", "group")):
         ours = shown(describe(made, kind, name, include_synonyms=True))

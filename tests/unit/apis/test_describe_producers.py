@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_server.apis import describe_producers
 from protocol.apis.describe_producers import (
     DescribedProducersPartition,
     DescribeProducersRequest,
@@ -12,19 +11,21 @@ from protocol.apis.describe_producers import (
 )
 from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
-from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 
-def asked(broker: FakeBroker, name: str, *indexes: int) -> list[DescribedProducersPartition]:
+def asked(broker: MemoryBroker, name: str, *indexes: int) -> list[DescribedProducersPartition]:
     """Return the responses for some partitions of a topic."""
     topic = DescribeProducersTopicRequest(name=name, partition_indexes=list(indexes))
     request = DescribeProducersRequest(topics=[topic])
-    response: Any = broker.ask(describe_producers.handle, request, 0)
+    response: Any = broker.ask(request, 0)
     found: list[DescribedProducersPartition] = response.topics[0].partitions
     return found
 
 
-def send(broker: FakeBroker, producer_id: int, *, transactional: bool) -> None:
+def send(broker: MemoryBroker, producer_id: int, *, transactional: bool) -> None:
     """Append two records of a producer with epoch 3."""
     partition = broker.topics.partition("t", 0)
     assert partition is not None
@@ -41,7 +42,7 @@ def send(broker: FakeBroker, producer_id: int, *, transactional: bool) -> None:
 
 def test_the_producers_of_a_partition() -> None:
     """Idempotent and transactional producers are listed; a marker sets the coordinator epoch."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 2, {})
     send(broker, 7, transactional=False)
     send(broker, 8, transactional=True)
@@ -67,7 +68,7 @@ def test_the_producers_of_a_partition() -> None:
 
 def test_what_cannot_be_described() -> None:
     """Unknown topics and bad names have an error message, unknown partitions only a code."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 1, {})
     (unknown,) = asked(broker, "u", 0)
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.steps import run_all
 from protocol.apis.alter_share_group_offsets import (
@@ -21,9 +22,11 @@ from protocol.apis.describe_share_group_offsets import (
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
 from storage.errors import UnknownPartitionError
-from tests.sim.share_state import SimulatedPersister
-from tests.unit.coordinator.fakes import GroupBroker
-from tests.unit.topics.fakes import START_MS, FakeCall, batch
+from tests.harness.client import SentRequest
+from tests.harness.clock import START_MS
+from tests.harness.groups import GroupBroker
+from tests.harness.records import batch
+from tests.harness.simulated_persister import SimulatedPersister
 
 GROUP = "g"
 Asked = dict[str, list[int]] | None
@@ -47,7 +50,8 @@ class Described:
 
     def __init__(self) -> None:
         self.broker = GroupBroker()
-        self.state = cast("SimulatedPersister", self.broker.groups.persister())
+        self.state = SimulatedPersister()
+        self.broker.shared.share_persister.built = cast("LocalSharePersister", self.state)
         self.topic = self.broker.topics.topic("t")
         assert self.topic is not None
         partition = self.broker.topics.partition("t", 0)
@@ -61,12 +65,12 @@ class Described:
         self.state.states[key] = 1, start_offset
         self.state.complete_counts[key] = complete
 
-    async def ask(self, *groups: DescribeShareGroupOffsetsRequestGroup) -> Any:
+    def ask(self, *groups: DescribeShareGroupOffsetsRequestGroup) -> Any:
         """Return the groups of the response."""
         request = DescribeShareGroupOffsetsRequest(groups=list(groups))
-        return (await self.broker.answer("DescribeShareGroupOffsets", request, 1)).groups
+        return (self.broker.ask(request, 1)).groups
 
-    async def alter(self, partition: int, offset: int) -> None:
+    def alter(self, partition: int, offset: int) -> None:
         """Set the group's start offset of a partition of `t`."""
         topics = [
             AlterShareGroupOffsetsRequestTopic(
@@ -79,7 +83,7 @@ class Described:
             )
         ]
         request = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
-        assert not (await self.broker.answer("AlterShareGroupOffsets", request, 0)).error_code
+        assert not (self.broker.ask(request, 0)).error_code
 
 
 def shown(group: Any) -> dict[str, dict[int, tuple[int, int, int, ErrorCode]]]:
@@ -102,7 +106,7 @@ def shown(group: Any) -> dict[str, dict[int, tuple[int, int, int, ErrorCode]]]:
 NOTHING = (-1, 0, -1, ErrorCode.NONE)
 
 
-async def test_partitions_that_are_named() -> None:
+def test_partitions_that_are_named() -> None:
     """Named partitions have their lag if it is known, unknown partitions come last.
 
     The group need not exist.
@@ -111,7 +115,7 @@ async def test_partitions_that_are_named() -> None:
     t.keep(0, 4, 2)
     t.keep(1, 0, -1)
     t.keep(2, -1, 0)
-    answered = await t.ask(asked(GROUP, {"nowhere": [3], "t": [0, 1, 2, 3, 9]}))
+    answered = t.ask(asked(GROUP, {"nowhere": [3], "t": [0, 1, 2, 3, 9]}))
     assert shown(answered[0]) == {
         "t": {
             0: (4, 0, 4, ErrorCode.NONE),
@@ -125,17 +129,17 @@ async def test_partitions_that_are_named() -> None:
     known, unknown = answered[0].topics
     assert t.topic is not None
     assert (known.topic_id, unknown.topic_id) == (t.topic.topic_id, ZERO_UUID)
-    only_unknown = await t.ask(asked(GROUP, {"nowhere": [3]}))
+    only_unknown = t.ask(asked(GROUP, {"nowhere": [3]}))
     assert shown(only_unknown[0]) == {"nowhere": {3: NOTHING}}
 
 
-async def test_all_of_a_group() -> None:
+def test_all_of_a_group() -> None:
     """Without named topics all initialized partitions are returned, but not of deleted topics."""
     t = Described()
-    await t.alter(0, 3)
-    await t.alter(2, 0)
+    t.alter(0, 3)
+    t.alter(2, 0)
     t.keep(1, 5)
-    answered = await t.ask(asked(GROUP, None), asked("none", None), asked("", None))
+    answered = t.ask(asked(GROUP, None), asked("none", None), asked("", None))
     assert shown(answered[0]) == {
         "t": {0: (3, 0, -1, ErrorCode.NONE), 2: (0, 0, -1, ErrorCode.NONE)}
     }
@@ -143,31 +147,31 @@ async def test_all_of_a_group() -> None:
     assert [shown(one) for one in answered[1:]] == [{}, {}]
     assert t.topic is not None
     run_all(t.broker.topics.delete([t.topic]))
-    assert shown((await t.ask(asked(GROUP, None)))[0]) == {}
+    assert shown((t.ask(asked(GROUP, None)))[0]) == {}
 
 
-async def test_groups_that_are_no_share_groups() -> None:
+def test_groups_that_are_no_share_groups() -> None:
     """A classic group has no initialized partitions."""
     t = Described()
-    await t.broker.join("c")
-    assert shown((await t.ask(asked("c", None)))[0]) == {}
+    t.broker.join("c")
+    assert shown((t.ask(asked("c", None)))[0]) == {}
 
 
-async def test_no_topics() -> None:
+def test_no_topics() -> None:
     """A request without topics is answered without a call to any coordinator."""
     t = Described()
     t.broker.groups.emigrate_all()
-    answered = await t.ask(asked(GROUP, {}))
+    answered = t.ask(asked(GROUP, {}))
     assert (answered[0].group_id, shown(answered[0])) == (GROUP, {})
-    assert (await t.ask()) == []
+    assert (t.ask()) == []
 
 
-async def test_a_group_that_is_not_here() -> None:
+def test_a_group_that_is_not_here() -> None:
     """A group's error has its text; named partitions need only the share coordinator."""
     t = Described()
-    await t.alter(0, 3)
+    t.alter(0, 3)
     t.broker.groups.emigrate_all()
-    everything, named = await t.ask(asked(GROUP, None), asked(GROUP, {"t": [0]}))
+    everything, named = t.ask(asked(GROUP, None), asked(GROUP, {"t": [0]}))
     assert everything.error_code == ErrorCode.NOT_COORDINATOR
     assert everything.error_message == "This is not the correct coordinator."
     assert shown(named)["t"][0][0] == 3
@@ -177,25 +181,25 @@ async def test_a_group_that_is_not_here() -> None:
     ("group_id", "topics"),
     [("", {"t": [0]}), (GROUP, {"t": []}), (GROUP, {"t": [0, -1]})],
 )
-async def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked) -> None:
+def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked) -> None:
     """Values that Kafka's persister rejects fail the group with UNKNOWN_SERVER_ERROR."""
     t = Described()
-    answered = await t.ask(asked(group_id, topics))
+    answered = t.ask(asked(group_id, topics))
     assert answered[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert answered[0].error_message
     assert answered[0].topics == []
 
 
-async def test_errors_of_the_share_coordinator() -> None:
+def test_errors_of_the_share_coordinator() -> None:
     """An error of the share coordinator counts as no offset, as with OffsetFetch."""
     t = Described()
     t.keep(0, 4)
     assert t.topic is not None
     t.state.errors[t.topic.topic_id] = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert shown((await t.ask(asked(GROUP, {"t": [0]})))[0]) == {"t": {0: NOTHING}}
+    assert shown((t.ask(asked(GROUP, {"t": [0]})))[0]) == {"t": {0: NOTHING}}
 
 
-async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition without a leader, or whose log cannot be read, has an error."""
     t = Described()
     t.keep(0, 4)
@@ -208,7 +212,7 @@ async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> 
         raise UnknownPartitionError("gone")
 
     monkeypatch.setattr(type(second), "log", property(broken))
-    answered = await t.ask(asked(GROUP, {"t": [0, 1]}))
+    answered = t.ask(asked(GROUP, {"t": [0, 1]}))
     assert shown(answered[0]) == {
         "t": {
             0: (0, 0, -1, ErrorCode.LEADER_NOT_AVAILABLE),
@@ -217,26 +221,26 @@ async def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> 
     }
 
 
-async def test_while_the_share_coordinator_thinks() -> None:
+def test_while_the_share_coordinator_thinks() -> None:
     """The response waits for all of its partitions."""
     t = Described()
     t.keep(0, 4)
     t.state.hold()
     groups = [asked(GROUP, {"t": [0, 0]}), asked(GROUP, {"t": [1]})]
     request = DescribeShareGroupOffsetsRequest(groups=groups)
-    call: FakeCall = t.broker.send("DescribeShareGroupOffsets", request, 1)
+    call: SentRequest = t.broker.send(request, 1)
     assert not call.replies
     t.state.let_go()
     answered = call.replies[0].groups
     assert [len(one.topics[0].partitions) for one in answered] == [2, 1]
 
 
-async def test_a_group_that_cannot_answer() -> None:
+def test_a_group_that_cannot_answer() -> None:
     """A bug in the group fails the request."""
     t = Described()
-    await t.alter(0, 3)
+    t.alter(0, 3)
     group: Any = t.broker.groups.tasks[GROUP].group
     group.states = 5
     request = DescribeShareGroupOffsetsRequest(groups=[asked(GROUP, None)])
-    call = t.broker.send("DescribeShareGroupOffsets", request, 1)
+    call = t.broker.send(request, 1)
     assert call.failed

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import describe_topic_partitions
 from protocol.apis.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -17,14 +16,14 @@ from protocol.apis.describe_topic_partitions import (
 )
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
-from tests.unit.topics.fakes import FakeBroker
+from tests.harness.broker import MemoryBroker
 
 ALL_TOPIC_OPERATIONS = 0b110111111000
 Page = tuple[list[tuple[str | None, int, list[int]]], tuple[str, int] | None]
 
 
 def ask(
-    broker: FakeBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+    broker: MemoryBroker, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 ) -> Any:
     """Return the response to a request."""
     start = Cursor(topic_name=cursor[0], partition_index=cursor[1]) if cursor else None
@@ -33,7 +32,7 @@ def ask(
         response_partition_limit=limit,
         cursor=start,
     )
-    return broker.ask(describe_topic_partitions.handle, request, 0)
+    return broker.ask(request, 0)
 
 
 def page(response: Any) -> Page:
@@ -46,9 +45,9 @@ def page(response: Any) -> Page:
     return topics, (cursor.topic_name, cursor.partition_index) if cursor else None
 
 
-def broker_with_topics(**settings: str) -> FakeBroker:
+def broker_with_topics(**settings: Any) -> MemoryBroker:
     """Return a broker with three topics whose names are not in order of creation."""
-    broker = FakeBroker(**settings)
+    broker = MemoryBroker(**settings)
     for name, partitions in (("b", 3), ("a", 2), ("c", 1)):
         broker.topics.create(name, partitions, {})
     return broker
@@ -56,7 +55,7 @@ def broker_with_topics(**settings: str) -> FakeBroker:
 
 def test_a_topic_is_told_whole() -> None:
     """A topic has its id, leader, replicas, operations, and empty lists of eligible leaders."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     made = broker.topics.create("t", 1, {})
     (topic,) = ask(broker, "t").topics
     assert (topic.error_code, topic.name, topic.topic_id) == (0, "t", made.topic_id)

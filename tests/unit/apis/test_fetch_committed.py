@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.apis import fetch
 from coordinator_server.topics.topic import Partition
 from protocol.apis.fetch import (
     AbortedTransaction,
@@ -14,7 +13,10 @@ from protocol.apis.fetch import (
     PartitionData,
 )
 from protocol.control_record import EndTransaction
-from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import SentRequest
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 COMMITTED = 1
 MIB = 1 << 20
@@ -25,7 +27,7 @@ class Stage:
     """A broker with a topic of one partition and transactional producers."""
 
     def __init__(self) -> None:
-        self.broker = FakeBroker()
+        self.broker = MemoryBroker()
         self.broker.topics.create("t", 1, {})
         partition = self.broker.topics.partition("t", 0)
         assert partition is not None
@@ -44,15 +46,15 @@ class Stage:
             transactional=True,
         )
         self.partition.append(data, START_MS)
-        self.broker.scheduler.turn()
+        self.broker.turn()
         return len(data)
 
     def end(self, producer_id: int, *, commits: bool = True) -> None:
         """Append the marker of a producer's transaction."""
         self.partition.end_transaction(EndTransaction(producer_id, 0, commits, 0, 1), START_MS)
-        self.broker.scheduler.turn()
+        self.broker.turn()
 
-    def park(self, offset: int, *, min_bytes: int = 1) -> FakeCall:
+    def park(self, offset: int, *, min_bytes: int = 1) -> SentRequest:
         """Send a read_committed fetch that has to wait; return its call."""
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         request = FetchRequest(
@@ -61,12 +63,12 @@ class Stage:
             isolation_level=COMMITTED,
             topics=[FetchTopic(topic="t", partitions=[asked])],
         )
-        call = self.broker.call(fetch.handle, request, 12)
+        call = self.broker.send(request, 12)
         assert call.replies == []
         return call
 
 
-def answered(call: FakeCall) -> PartitionData:
+def answered(call: SentRequest) -> PartitionData:
     """Return the partition of the fetch response."""
     (response,) = call.replies
     found: PartitionData = response.responses[0].partitions[0]
@@ -97,7 +99,7 @@ def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() ->
 
     The list is empty if nothing can be read.
     """
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 2, {})
     data = batch(b"v")
     for index in (0, 1):
@@ -112,7 +114,7 @@ def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() ->
         ]
         topics = [FetchTopic(topic="t", partitions=asked)]
         request = FetchRequest(isolation_level=COMMITTED, max_bytes=max_bytes, topics=topics)
-        (response,) = broker.call(fetch.handle, request, 12).replies
+        (response,) = broker.send(request, 12).replies
         first, second = response.responses[0].partitions
         assert first.aborted_transactions == []
         found: list[AbortedTransaction] | None = second.aborted_transactions
@@ -158,7 +160,7 @@ def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
     stage.send(2, BIG)
     stage.end(1)
     assert call.replies == []
-    stage.broker.scheduler.advance(500)
+    stage.broker.advance(500)
     assert len(answered(call).records or b"") == size
     call = stage.park(1, min_bytes=1000)
     stage.end(2)

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import fetch
 from coordinator_server.steps import run_all
 from protocol.apis.fetch import FetchResponse
 from protocol.errors import ErrorCode
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import SentRequest
 from tests.unit.apis.fetching import Session, ask, broker, fill, park, request
-from tests.unit.topics.fakes import FakeBroker, FakeCall
 
 BY_NAME, BY_ID = 12, 13
 VERSIONS = (BY_NAME, BY_ID)
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def delete(made: FakeBroker, name: str) -> None:
+def delete(made: MemoryBroker, name: str) -> None:
     """Delete a topic, and wake waiting fetches."""
     topic = made.topics.topic(name)
     assert topic is not None
     run_all(made.topics.delete([topic]))
-    made.scheduler.turn()
+    made.turn()
 
 
 def errors(response: FetchResponse) -> list[int]:
@@ -34,13 +34,11 @@ def errors(response: FetchResponse) -> list[int]:
     return [one.error_code for topic in response.responses for one in topic.partitions]
 
 
-def waiting(made: FakeBroker, session: Session) -> FakeCall:
+def waiting(made: MemoryBroker, session: Session) -> SentRequest:
     """Send the next request of a session, which waits 500 ms for one byte; return its call."""
     session.epoch += 1
     fields: dict[str, Any] = {"session_id": session.id, "session_epoch": session.epoch}
-    return made.call(
-        fetch.handle, request(made, max_wait_ms=500, min_bytes=1, **fields), session.version
-    )
+    return made.send(request(made, max_wait_ms=500, min_bytes=1, **fields), session.version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -96,7 +94,7 @@ def test_outside_a_session_no_name_is_known() -> None:
     asked = request(made, ("t", 0, 0))
     delete(made, "t")
     made.topics.create("t", 1, {})
-    assert errors(made.ask(fetch.handle, asked, BY_ID)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert errors(made.ask(asked, BY_ID)) == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -132,7 +130,7 @@ def test_a_reader_whose_log_diverges_is_told_where() -> None:
     def diverging(offset: int, epoch: int) -> tuple[int, int, bytes]:
         asked = request(made, ("t", 0, offset), max_wait_ms=500, min_bytes=1)
         asked.topics[0].partitions[0].last_fetched_epoch = epoch
-        (response,) = made.call(fetch.handle, asked, BY_NAME).replies
+        (response,) = made.send(asked, BY_NAME).replies
         (one,) = response.responses[0].partitions
         assert (one.error_code, one.high_watermark) == (ErrorCode.NONE, 3)
         return one.diverging_epoch.epoch, one.diverging_epoch.end_offset, bytes(one.records)
@@ -149,6 +147,6 @@ def test_a_session_repeats_that_a_log_diverges() -> None:
     fill(made, "t", 0)
     asked = request(made, ("t", 0, 7), session_epoch=0)
     asked.topics[0].partitions[0].last_fetched_epoch = 0
-    opened = made.ask(fetch.handle, asked, BY_NAME)
+    opened = made.ask(asked, BY_NAME)
     response = ask(made, session_id=opened.session_id, session_epoch=1)
     assert response.responses[0].partitions[0].diverging_epoch.end_offset == 1

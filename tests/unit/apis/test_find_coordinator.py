@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.apis import find_coordinator
 from protocol.apis.find_coordinator import FindCoordinatorRequest
 from protocol.errors import ErrorCode
-from tests.unit.coordinator.share_state_broker import ShareStateBroker
-from tests.unit.coordinator.transaction_broker import TransactionBroker
+from tests.harness.share_states import ShareStateBroker
+from tests.harness.transactions import TransactionBroker
 
 GROUP, TRANSACTION, SHARE, UNKNOWN = 0, 1, 2, 3
 MESSAGE = ErrorCode.INVALID_REQUEST.message
@@ -16,18 +15,18 @@ MESSAGE = ErrorCode.INVALID_REQUEST.message
 
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
-async def test_one_coordinator(version: int, key_type: int) -> None:
+def test_one_coordinator(version: int, key_type: int) -> None:
     """Up to version 3 the request has one key, and the message without an error is NONE."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
-    answer = await TransactionBroker().answer("FindCoordinator", request, version)
+    answer = TransactionBroker().ask(request, version)
     assert (answer.error_code, answer.error_message, answer.node_id) == (0, "NONE", 1)
 
 
 @pytest.mark.parametrize("key_type", [SHARE, UNKNOWN, -1])
-async def test_one_that_is_refused(key_type: int) -> None:
+def test_one_that_is_refused(key_type: int) -> None:
     """A refused key has node -1, an empty host, and the message of the error."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
-    answer = await TransactionBroker().answer("FindCoordinator", request, 3)
+    answer = TransactionBroker().ask(request, 3)
     assert (answer.node_id, answer.host, answer.port) == (-1, "", -1)
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, MESSAGE)
 
@@ -41,10 +40,10 @@ async def test_one_that_is_refused(key_type: int) -> None:
         (UNKNOWN, ErrorCode.INVALID_REQUEST, MESSAGE),
     ],
 )
-async def test_many_coordinators(key_type: int, error: ErrorCode, message: str) -> None:
+def test_many_coordinators(key_type: int, error: ErrorCode, message: str) -> None:
     """Since version 4 each key has its own result; only an unknown key type has a message."""
     request = FindCoordinatorRequest(coordinator_keys=["g", "h"], key_type=key_type)
-    found = (await TransactionBroker().answer("FindCoordinator", request, 6)).coordinators
+    found = (TransactionBroker().ask(request, 6)).coordinators
     assert [one.key for one in found] == ["g", "h"]
     assert [(one.error_code, one.error_message) for one in found] == [(error, message)] * 2
 
@@ -65,7 +64,7 @@ def test_share_partitions(version: int, key: str, error: ErrorCode) -> None:
     """
     broker = ShareStateBroker()
     request = FindCoordinatorRequest(coordinator_keys=[key], key_type=SHARE)
-    (one,) = broker.ask_now(find_coordinator.handle, request, version).coordinators
+    (one,) = broker.ask(request, version).coordinators
     node = (-1, "", -1) if error else (1, "127.0.0.1", 9092)
     assert (one.key, one.error_code, one.error_message) == (key, error, "")
     assert (one.node_id, one.host, one.port) == node

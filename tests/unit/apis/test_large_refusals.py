@@ -40,8 +40,8 @@ from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicPro
 from protocol.batch_header import FLAGS_POSITION, MAGIC_POSITION, TRANSACTIONAL
 from protocol.errors import ErrorCode
 from protocol.schema import Message
+from tests.harness.secured import Secured, cluster
 from tests.machine import slowness
-from tests.unit.security.checks.secured import Secured, cluster
 
 COUNT = 60_000
 LONGEST_S = 0.03

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator_server.apis import list_offsets
 from protocol.apis.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 from protocol.errors import ErrorCode
-from tests.unit.topics.fakes import FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.records import batch
 
 UNSUPPORTED = (ErrorCode.UNSUPPORTED_VERSION, -1, -1, -1)
 NOTHING = (0, -1, -1, -1)
 
 
 @pytest.fixture(scope="module")
-def broker() -> FakeBroker:
+def broker() -> MemoryBroker:
     """Return a broker with topic "l1" (seven records in four batches) and the empty topic "l0"."""
-    made = FakeBroker()
+    made = MemoryBroker()
     topic = made.topics.create("l1", 2, {})
     made.topics.create("l0", 1, {})
     for values, times_ms in (
@@ -34,7 +34,7 @@ def broker() -> FakeBroker:
 
 
 def look_up(
-    broker: FakeBroker,
+    broker: MemoryBroker,
     topic: str,
     timestamp: int,
     *,
@@ -61,7 +61,7 @@ def look_up(
             )
         ],
     )
-    response = broker.ask(list_offsets.handle, request, version)
+    response = broker.ask(request, version)
     (answer,) = response.topics[0].partitions
     return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
 
@@ -88,7 +88,7 @@ def look_up(
     ],
 )
 def test_offsets_by_time(
-    broker: FakeBroker, timestamp: int, answer: tuple[int, int, int, int]
+    broker: MemoryBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
     """A time gives the first record at or after it; special times give the ends of the log."""
     assert look_up(broker, "l1", timestamp) == answer
@@ -99,14 +99,14 @@ def test_offsets_by_time(
     [(-2, (0, -1, 0, 0)), (-1, (0, -1, 0, 0)), (-3, NOTHING), (-4, (0, -1, 0, 0)), (0, NOTHING)],
 )
 def test_offsets_of_an_empty_log(
-    broker: FakeBroker, timestamp: int, answer: tuple[int, int, int, int]
+    broker: MemoryBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
     """An empty log has a start and an end, but no record at any time."""
     assert look_up(broker, "l0", timestamp) == answer
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_special_times_by_version(broker: FakeBroker, version: int) -> None:
+def test_special_times_by_version(broker: MemoryBroker, version: int) -> None:
     """-3 needs version 7, -4 version 8, -5 version 9, -6 version 11; else UNSUPPORTED_VERSION."""
     epoch = 0 if version >= 4 else -1
     assert look_up(broker, "l1", -1, version=version) == (0, -1, 7, epoch)
@@ -116,13 +116,13 @@ def test_special_times_by_version(broker: FakeBroker, version: int) -> None:
         assert (answer == UNSUPPORTED) == (version < since)
 
 
-def test_read_committed(broker: FakeBroker) -> None:
+def test_read_committed(broker: MemoryBroker) -> None:
     """Without open transactions read_committed sees the whole log."""
     assert look_up(broker, "l1", -1, isolation_level=1) == (0, -1, 7, 0)
     assert look_up(broker, "l1", -3, isolation_level=1) == (0, 400, 5, 0)
 
 
-def test_unknown_partitions(broker: FakeBroker) -> None:
+def test_unknown_partitions(broker: MemoryBroker) -> None:
     """Nonexistent partitions get UNKNOWN_TOPIC_OR_PARTITION."""
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
     assert look_up(broker, "missing", -1) == unknown
@@ -130,7 +130,7 @@ def test_unknown_partitions(broker: FakeBroker) -> None:
     assert look_up(broker, "l1", -1, partition=-1) == unknown
 
 
-def test_leader_epochs(broker: FakeBroker) -> None:
+def test_leader_epochs(broker: MemoryBroker) -> None:
     """A future leader epoch gets UNKNOWN_LEADER_EPOCH, an old one FENCED_LEADER_EPOCH."""
     assert look_up(broker, "l1", -1, epoch=5)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
     assert look_up(broker, "l1", -1, epoch=0)[0] == 0
@@ -138,13 +138,13 @@ def test_leader_epochs(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("replica_id", [1, 5, -2])
-def test_replica_ids_do_not_matter(broker: FakeBroker, replica_id: int) -> None:
+def test_replica_ids_do_not_matter(broker: MemoryBroker, replica_id: int) -> None:
     """Every replica id gets the same offsets."""
     assert look_up(broker, "l1", -1, replica_id=replica_id) == (0, -1, 7, 0)
 
 
 @pytest.mark.parametrize("in_one_topic", [True, False])
-def test_a_partition_that_stands_twice_is_refused(broker: FakeBroker, in_one_topic: bool) -> None:
+def test_a_partition_that_stands_twice_is_refused(broker: MemoryBroker, in_one_topic: bool) -> None:
     """A repeated partition gets one INVALID_REQUEST; the others are answered."""
     twice, other = (ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(2))
     topics = [ListOffsetsTopic(name="l1", partitions=[twice, other])]
@@ -153,7 +153,7 @@ def test_a_partition_that_stands_twice_is_refused(broker: FakeBroker, in_one_top
     else:
         topics.append(ListOffsetsTopic(name="l1", partitions=[twice]))
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    response = broker.ask(list_offsets.handle, request, 10)
+    response = broker.ask(request, 10)
     assert [
         (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions])
         for topic in response.topics

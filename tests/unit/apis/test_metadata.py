@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import describe_cluster, metadata
 from protocol.apis.describe_cluster import DescribeClusterRequest
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
-from tests.unit.topics.fakes import START_MS, FakeBroker, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 INVALID = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -25,9 +26,9 @@ def request(*names: str | None, ids: tuple[bytes, ...] = (), **fields: Any) -> M
     return MetadataRequest(topics=topics, **fields)
 
 
-def ask(broker: FakeBroker, asked: MetadataRequest, version: int = 12) -> Any:
+def ask(broker: MemoryBroker, asked: MetadataRequest, version: int = 12) -> Any:
     """Return the response to a request."""
-    return broker.ask(metadata.handle, asked, version)
+    return broker.ask(asked, version)
 
 
 def errors(response: Any) -> list[tuple[str | None, int]]:
@@ -38,7 +39,7 @@ def errors(response: Any) -> list[tuple[str | None, int]]:
 @pytest.mark.parametrize("version", range(14))
 def test_a_topic_with_its_partitions(version: int) -> None:
     """At every version this broker is the leader, the only replica and in sync."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     made = broker.topics.create("t", 2, {})
     response = ask(broker, request("t"), version)
     assert [(one.node_id, one.host, one.port) for one in response.brokers] == [
@@ -53,14 +54,14 @@ def test_a_topic_with_its_partitions(version: int) -> None:
     ] == [(0, 0, 1, [1], [1]), (0, 1, 1, [1], [1])]
     assert topic.partitions[0].leader_epoch == (0 if version >= 7 else -1)
     if version >= 2:
-        assert response.cluster_id == "fake-cluster"
+        assert response.cluster_id == broker.cluster.cluster_id
     if version >= 1:
         assert response.controller_id == 1
 
 
 def test_all_topics() -> None:
     """A null list requests all topics; an empty list requests none, but all in version 0."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("a", 1, {})
     broker.topics.create_internal("__consumer_offsets")
     everything = MetadataRequest(topics=None)
@@ -76,7 +77,7 @@ def test_all_topics() -> None:
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
 def test_an_asked_for_topic_is_created(version: int) -> None:
     """The response that reports a created topic lists it after the existing ones."""
-    broker = FakeBroker(num_partitions="3")
+    broker = MemoryBroker(num_partitions="3")
     broker.topics.create("old", 1, {})
     first = ask(broker, request("new", "a b", "old"), version)
     assert errors(first) == [("old", 0), ("new", 0), ("a b", INVALID)]
@@ -87,17 +88,17 @@ def test_an_asked_for_topic_is_created(version: int) -> None:
 
 def test_a_topic_is_not_created_against_anybodys_will() -> None:
     """A topic is created only if both the request and the broker allow this."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     asked = request("new", allow_auto_topic_creation=False)
     assert errors(ask(broker, asked)) == errors(ask(broker, asked)) == [("new", UNKNOWN)]
-    broker = FakeBroker(auto_create_topics_enable="false")
+    broker = MemoryBroker(auto_create_topics_enable="false")
     asked = request("new")
     assert errors(ask(broker, asked)) == errors(ask(broker, asked)) == [("new", UNKNOWN)]
 
 
 def test_a_name_that_collides_is_never_created() -> None:
     """A name that differs from an existing topic only in `.` and `_` stays unknown."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("a.b", 1, {})
     for _ in range(2):
         assert errors(ask(broker, request("a_b"))) == [("a_b", UNKNOWN)]
@@ -105,7 +106,7 @@ def test_a_name_that_collides_is_never_created() -> None:
 
 def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
     """A topic that cannot be created is unknown, and the next request may succeed."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.disk.fail_at(0)
     assert errors(ask(broker, request("new"))) == [("new", UNKNOWN)]
     assert errors(ask(broker, request("new"))) == [("new", 0)]
@@ -116,13 +117,13 @@ def test_a_disk_that_fails_leaves_the_topic_unknown() -> None:
 def test_invalid_names(name: str, may_create: bool) -> None:
     """Invalid names get INVALID_TOPIC_EXCEPTION, whether topics may be created or not."""
     asked = request(name, allow_auto_topic_creation=may_create)
-    response = ask(FakeBroker(), asked)
+    response = ask(MemoryBroker(), asked)
     assert errors(response) == [(name, ErrorCode.INVALID_TOPIC_EXCEPTION)]
 
 
 def test_internal_topics_that_are_asked_for() -> None:
     """Requested internal topics are created with the coordinators' configs and partition counts."""
-    broker = FakeBroker(offsets_topic_num_partitions="7")
+    broker = MemoryBroker(offsets_topic_num_partitions="7")
     first = ask(broker, request("__consumer_offsets"))
     assert (errors(first), first.topics[0].is_internal) == ([("__consumer_offsets", 0)], True)
     assert len(first.topics[0].partitions) == 7
@@ -144,7 +145,7 @@ def test_internal_topics_that_are_asked_for() -> None:
 
 def test_topics_by_id() -> None:
     """An id finds its topic; an unknown id gets UNKNOWN_TOPIC_ID and no name."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     made = broker.topics.create("t", 1, {})
     response = ask(broker, request(ids=(b"x" * 16, made.topic_id)))
     assert errors(response) == [("t", 0), (None, ErrorCode.UNKNOWN_TOPIC_ID)]
@@ -153,7 +154,7 @@ def test_topics_by_id() -> None:
 
 def test_a_name_beside_an_id_does_not_count() -> None:
     """If the request has an id, names are ignored and no topic is created."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topics = [MetadataRequestTopic(name="new", topic_id=b"x" * 16)]
     topics.append(MetadataRequestTopic(name="other"))
     response = ask(broker, MetadataRequest(topics=topics))
@@ -165,21 +166,21 @@ def test_a_name_beside_an_id_does_not_count() -> None:
 def test_ids_before_version_12_are_refused(version: int) -> None:
     """Ids before version 12 fail the whole request with INVALID_REQUEST."""
     topics = [MetadataRequestTopic(name="t", topic_id=b"x" * 16)]
-    response = ask(FakeBroker(), MetadataRequest(topics=topics), version)
+    response = ask(MemoryBroker(), MetadataRequest(topics=topics), version)
     assert errors(response) == [("t", ErrorCode.INVALID_REQUEST)]
     assert response.brokers == []
 
 
 def test_neither_name_nor_id() -> None:
     """Neither name nor id gives UNKNOWN_SERVER_ERROR, as in Kafka, also at the top level."""
-    response = ask(FakeBroker(), request(None), 13)
+    response = ask(MemoryBroker(), request(None), 13)
     assert errors(response) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_known_topics_come_first_and_each_once() -> None:
     """Known topics come first, unknown topics last, and a repeated name is answered once."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("a", 1, {})
     asked = request("z", "a", "z", "a", allow_auto_topic_creation=False)
     assert errors(ask(broker, asked)) == [("a", 0), ("z", UNKNOWN)]
@@ -190,7 +191,7 @@ def test_authorized_operations_only_if_asked_for() -> None:
 
     Nonexistent names also have operations, unknown ids do not.
     """
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 1, {})
     response = ask(broker, request("t"), 10)
     assert response.topics[0].topic_authorized_operations == NOT_ASKED
@@ -216,11 +217,11 @@ def test_authorized_operations_only_if_asked_for() -> None:
 
 def test_a_partition_that_cannot_be_opened() -> None:
     """A topic whose log cannot be opened is listed, with its partition offline."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic = broker.topics.create("t", 1, {})
     topic.partitions[0].append(batch(b"a"), START_MS)
     broker.topics.close()
-    again = FakeBroker(broker.disk)
+    again = MemoryBroker(broker.disk)
     again.disk.unreadable.add("/data/t-0/partition.metadata")
     response = ask(again, request("t"))
     assert errors(response) == [("t", 0)]
@@ -231,10 +232,10 @@ def test_a_partition_that_cannot_be_opened() -> None:
 
 def test_the_rack_of_the_broker() -> None:
     """Metadata shows the rack since version 1, DescribeCluster at every version."""
-    broker = FakeBroker(broker_rack="r")
-    response = broker.ask(metadata.handle, MetadataRequest(topics=[]), 9)
+    broker = MemoryBroker(broker_rack="r")
+    response = broker.ask(MetadataRequest(topics=[]), 9)
     assert [one.rack for one in response.brokers] == ["r"]
-    response = broker.ask(describe_cluster.handle, DescribeClusterRequest(), 2)
+    response = broker.ask(DescribeClusterRequest(), 2)
     assert [one.rack for one in response.brokers] == ["r"]
 
 
@@ -242,10 +243,11 @@ def test_the_rack_of_the_broker() -> None:
 def test_the_cluster(version: int) -> None:
     """DescribeCluster returns the only broker, which is also the controller."""
     request_of_brokers = DescribeClusterRequest()
-    response = FakeBroker().ask(describe_cluster.handle, request_of_brokers, version)
+    broker = MemoryBroker()
+    response = broker.ask(request_of_brokers, version)
     assert (response.error_code, response.cluster_id, response.controller_id) == (
         0,
-        "fake-cluster",
+        broker.cluster.cluster_id,
         1,
     )
     (one,) = response.brokers
@@ -256,7 +258,7 @@ def test_the_cluster(version: int) -> None:
 def test_the_operations_on_the_cluster() -> None:
     """Operations on the cluster are returned on request."""
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
-    response = FakeBroker().ask(describe_cluster.handle, asked, 2)
+    response = MemoryBroker().ask(asked, 2)
     assert response.cluster_authorized_operations == 8096
 
 
@@ -276,6 +278,6 @@ def test_the_operations_on_the_cluster() -> None:
 def test_endpoints_that_are_no_brokers(endpoint_type: int, error: ErrorCode, message: str) -> None:
     """Controller endpoints are refused on this listener, and unknown endpoint types too."""
     asked = DescribeClusterRequest(endpoint_type=endpoint_type)
-    response = FakeBroker().ask(describe_cluster.handle, asked, 1)
+    response = MemoryBroker().ask(asked, 1)
     assert (response.error_code, response.error_message) == (error, message)
     assert (response.endpoint_type, response.cluster_id, response.brokers) == (1, "", [])

@@ -9,7 +9,7 @@ from protocol.apis.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.unit.coordinator.fakes import GroupBroker
+from tests.harness.groups import GroupBroker
 
 Topics = list[tuple[str, list[int]]]
 Answer = list[tuple[str, list[tuple[int, int]]]]
@@ -30,10 +30,10 @@ Answer = list[tuple[str, list[tuple[int, int]]]]
         ([("t", [0]), ("t", [9]), ("t", [1])], [("t", [(9, 3), (0, 0), (1, 0)])]),
     ],
 )
-async def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> None:
+def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> None:
     """Nonexistent partitions are answered before the group's."""
     broker = GroupBroker()
-    await broker.commit("g", 5)
+    broker.commit("g", 5)
     request = OffsetDeleteRequest(
         group_id="g",
         topics=[
@@ -44,7 +44,7 @@ async def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> N
             for name, indexes in asked
         ],
     )
-    response = await broker.answer("OffsetDelete", request)
+    response = broker.ask(request)
     assert response.error_code == 0
     assert [
         (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions])

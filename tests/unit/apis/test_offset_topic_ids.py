@@ -23,7 +23,7 @@ from protocol.apis.offset_fetch import (
 from protocol.errors import ErrorCode
 from protocol.offsets_log import OffsetCommitKey, OffsetCommitValue
 from protocol.schema import ZERO_UUID
-from tests.unit.coordinator.fakes import GroupBroker
+from tests.harness.groups import GroupBroker
 
 UNKNOWN = bytes([7]) * 16
 
@@ -41,12 +41,12 @@ def commit(topic: OffsetCommitRequestTopic, **fields: Any) -> OffsetCommitReques
     return OffsetCommitRequest(group_id="g", topics=[topic], **fields)
 
 
-async def fetched(
+def fetched(
     broker: GroupBroker, version: int, topics: list[OffsetFetchRequestTopics] | None
 ) -> list[tuple[str | bytes, int]]:
     """Return the name (since version 10: the id) and the only offset of each topic."""
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)
-    answer = await broker.answer("OffsetFetch", OffsetFetchRequest(groups=[group]), version)
+    answer = broker.ask(OffsetFetchRequest(groups=[group]), version)
     topics_found = []
     for one in answer.groups[0].topics:
         (partition,) = one.partitions
@@ -62,72 +62,72 @@ def stored(broker: GroupBroker) -> CommittedOffset:
 
 
 @pytest.mark.parametrize("version", [8, 10])
-async def test_a_committed_offset_keeps_the_id_of_its_topic(version: int) -> None:
+def test_a_committed_offset_keeps_the_id_of_its_topic(version: int) -> None:
     """Records carry the topic id whether the request has a name or an id, as in Kafka 4.3."""
     broker = GroupBroker()
     named = OffsetCommitRequestTopic(name="t")
     by_id = OffsetCommitRequestTopic(topic_id=id_of(broker))
-    await broker.answer("OffsetCommit", commit(by_id if version == 10 else named), version)
+    broker.ask(commit(by_id if version == 10 else named), version)
     assert stored(broker).topic_id == id_of(broker)
 
 
-async def test_an_offset_that_expires_has_no_topic_id() -> None:
+def test_an_offset_that_expires_has_no_topic_id() -> None:
     """An offset with an expiry time is written as version 1, without a topic id.
 
     The state in memory matches the log.
     """
     broker = GroupBroker()
     request = commit(OffsetCommitRequestTopic(name="t"), retention_time_ms=1000)
-    await broker.answer("OffsetCommit", request, 4)
+    broker.ask(request, 4)
     assert stored(broker).topic_id == ZERO_UUID
 
 
-async def test_offsets_of_another_topic_of_that_name_are_not_those_of_the_id() -> None:
+def test_offsets_of_another_topic_of_that_name_are_not_those_of_the_id() -> None:
     """An offset committed for another topic id is not found by id, only by name."""
     broker = GroupBroker()
-    await broker.commit("g", 5)
+    broker.commit("g", 5)
     other = OffsetCommitValue(offset=9, topic_id=UNKNOWN)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     broker.groups.tasks["g"].group.replay((key, other))
     topic_id = id_of(broker)
     by_id = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
     by_name = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
-    assert await fetched(broker, 10, [by_id]) == [(topic_id, -1)]
-    assert await fetched(broker, 9, [by_name]) == [("t", 9)]
-    assert await fetched(broker, 10, None) == [(topic_id, 9)]
+    assert fetched(broker, 10, [by_id]) == [(topic_id, -1)]
+    assert fetched(broker, 9, [by_name]) == [("t", 9)]
+    assert fetched(broker, 10, None) == [(topic_id, 9)]
 
 
-async def test_offsets_written_without_an_id_are_those_of_any() -> None:
+def test_offsets_written_without_an_id_are_those_of_any() -> None:
     """Offsets that older brokers wrote without an id match every id."""
     broker = GroupBroker()
-    await broker.commit("g", 5)
+    broker.commit("g", 5)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     broker.groups.tasks["g"].group.replay((key, OffsetCommitValue(offset=9)))
     by_id = OffsetFetchRequestTopics(topic_id=id_of(broker), partition_indexes=[0])
-    assert await fetched(broker, 10, [by_id]) == [(id_of(broker), 9)]
+    assert fetched(broker, 10, [by_id]) == [(id_of(broker), 9)]
 
 
-async def test_offsets_of_a_topic_that_does_not_exist_have_no_id() -> None:
+def test_offsets_of_a_topic_that_does_not_exist_have_no_id() -> None:
     """Version 10 omits offsets of nonexistent topics if all topics are requested.
 
     Older versions return them.
     """
     broker = GroupBroker()
-    await broker.commit("g", 5)
+    broker.commit("g", 5)
     key = OffsetCommitKey(group="g", topic="gone", partition=0)
     broker.groups.tasks["g"].group.replay((key, OffsetCommitValue(offset=9, topic_id=UNKNOWN)))
-    assert await fetched(broker, 10, None) == [(id_of(broker), 5)]
-    assert dict(await fetched(broker, 9, None)) == {"gone": 9, "t": 5}
+    assert fetched(broker, 10, None) == [(id_of(broker), 5)]
+    assert dict(fetched(broker, 9, None)) == {"gone": 9, "t": 5}
 
 
-async def test_a_refused_group_keeps_the_ids_of_a_commit() -> None:
+def test_a_refused_group_keeps_the_ids_of_a_commit() -> None:
     """A NOT_COORDINATOR response keeps the ids of a commit, and has no topics for a fetch."""
     broker = GroupBroker()
     broker.groups.stop()
     topic = OffsetCommitRequestTopic(topic_id=id_of(broker))
-    answer = await broker.answer("OffsetCommit", commit(topic), 10)
+    answer = broker.ask(commit(topic), 10)
     (answered,) = answer.topics
     assert answered.topic_id == id_of(broker)
     assert answered.partitions[0].error_code != ErrorCode.NONE
     unknown = OffsetFetchRequestTopics(topic_id=UNKNOWN, partition_indexes=[0])
-    assert await fetched(broker, 10, [unknown]) == []
+    assert fetched(broker, 10, [unknown]) == []

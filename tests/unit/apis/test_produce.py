@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import produce
 from protocol.apis.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -17,13 +16,16 @@ from protocol.apis.produce import (
 from protocol.compression import Compression
 from protocol.crc32c import crc32c
 from protocol.errors import ErrorCode
-from tests.unit.coordinator.transaction_broker import TransactionBroker
-from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import SentRequest
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
+from tests.harness.transactions import TransactionBroker
 
 
-def broker(**overrides: str) -> FakeBroker:
+def broker(**overrides: Any) -> MemoryBroker:
     """Return a broker with topic "t" of two partitions."""
-    made = FakeBroker(**overrides)
+    made = MemoryBroker(**overrides)
     made.topics.create("t", 2, {})
     return made
 
@@ -53,15 +55,15 @@ def request(
 
 
 def answer_of(
-    made: FakeBroker, asked: ProduceRequest, version: int = 9, client_id: str | None = "test"
+    made: MemoryBroker, asked: ProduceRequest, version: int = 9, client_id: str | None = "test"
 ) -> PartitionProduceResponse:
     """Return the response for the only partition of a request."""
-    response = made.ask(produce.handle, asked, version, client_id)
+    response = made.ask(asked, version, client_id=client_id)
     answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
     return answer
 
 
-def error_of(made: FakeBroker, records: bytes | None, version: int = 9, **fields: Any) -> int:
+def error_of(made: MemoryBroker, records: bytes | None, version: int = 9, **fields: Any) -> int:
     """Return the error code of one batch, and check that a refused batch was not appended."""
     end = made.topics.log("t", 0).log_end_offset
     answer = answer_of(made, request(records, **fields), version)
@@ -102,9 +104,9 @@ def test_other_acks_are_invalid(acks: int) -> None:
     assert error_of(broker(), batch(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
 
 
-def call_without_acks(made: FakeBroker, asked: ProduceRequest) -> FakeCall:
+def call_without_acks(made: MemoryBroker, asked: ProduceRequest) -> SentRequest:
     """Send a request with acks=0; return its call."""
-    return made.call(produce.handle, asked, 9)
+    return made.send(asked, 9)
 
 
 def test_acks_zero_is_not_answered() -> None:
@@ -183,7 +185,7 @@ def test_bad_batches(records: bytes | None, error: ErrorCode) -> None:
     assert error_of(broker(), records) == error
 
 
-async def test_a_transactional_batch_needs_a_transaction() -> None:
+def test_a_transactional_batch_needs_a_transaction() -> None:
     """A transactional batch needs a known transactional id in the request; a plain one does not."""
     made = TransactionBroker()
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
@@ -274,7 +276,7 @@ def test_one_bad_partition_does_not_harm_the_others() -> None:
         PartitionProduceData(index=1, records=batch(b"a")),
     ]
     asked.topic_data.append(request(batch(b"a"), topic="missing").topic_data[0])
-    response = made.ask(produce.handle, asked, 9)
+    response = made.ask(asked, 9)
     assert [
         (topic.name, one.index, one.error_code)
         for topic in response.responses
@@ -317,7 +319,7 @@ FORMAT = (ErrorCode.INVALID_RECORD, None)
         ([OLD_MAGIC], {"acks": 3}, [FORMAT]),
     ],
 )
-async def test_what_is_checked_before_anything_is_appended(
+def test_what_is_checked_before_anything_is_appended(
     records: list[bytes], fields: dict[str, Any], expected: list[tuple[ErrorCode, str | None]]
 ) -> None:
     """An invalid size or magic, or a missing transactional id, refuses all partitions.
@@ -329,7 +331,7 @@ async def test_what_is_checked_before_anything_is_appended(
     asked.topic_data[0].partition_data = [
         PartitionProduceData(index=index, records=one) for index, one in enumerate(records)
     ]
-    (topic,) = made.ask(produce.handle, asked, 12).responses
+    (topic,) = made.ask(asked, 12).responses
     answers = [(one.error_code, one.error_message) for one in topic.partition_responses]
     assert answers == expected
     appended = [made.topics.log("t", index).log_end_offset for index in range(len(records))]
@@ -374,4 +376,4 @@ def test_the_batch_is_stored_as_it_was_sent() -> None:
 
 def test_an_empty_request() -> None:
     """A request without topics gets a response without topics."""
-    assert broker().ask(produce.handle, ProduceRequest(acks=1), 9).responses == []
+    assert broker().ask(ProduceRequest(acks=1), 9).responses == []

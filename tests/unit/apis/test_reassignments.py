@@ -21,20 +21,20 @@ from protocol.apis.list_partition_reassignments import ListPartitionReassignment
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
-from tests.unit.nodes import Nodes
+from tests.harness.nodes import Nodes
 
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def started(*places: Sequence[int], disk: MemoryDisk | None = None) -> Nodes:
+def started(*places: Sequence[int], disk: MemoryDisk | None = None) -> Nodes:
     """Return three brokers and a topic `t` whose partitions have these replicas."""
-    nodes = await Nodes(disk).start()
+    nodes = Nodes(disk)
     topics = nodes.cluster.topics
     list(topics.add([topics.new_topic("t", len(places), {}, places=dict(enumerate(places)))]))
     return nodes
 
 
-async def alter(
+def alter(
     nodes: Nodes, *targets: tuple[int, list[int] | None], topic: str = "t", **fields: Any
 ) -> list[int]:
     """Return the error codes of AlterPartitionReassignments for partitions of one topic."""
@@ -45,14 +45,14 @@ async def alter(
     request = AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name=topic, partitions=partitions)], **fields
     )
-    answer = await nodes.answer(1, "AlterPartitionReassignments", request)
+    answer = nodes.ask(request, node_id=1)
     return [one.error_code for one in answer.responses[0].partitions]
 
 
-async def unfinished(nodes: Nodes) -> dict[int, tuple[list[int], list[int], list[int]]]:
+def unfinished(nodes: Nodes) -> dict[int, tuple[list[int], list[int], list[int]]]:
     """Return ListPartitionReassignments: replicas, adding replicas, removing replicas."""
     request = ListPartitionReassignmentsRequest(topics=None)
-    answer = await nodes.answer(1, "ListPartitionReassignments", request)
+    answer = nodes.ask(request, node_id=1)
     return {
         one.partition_index: (one.replicas, one.adding_replicas, one.removing_replicas)
         for topic in answer.topics
@@ -60,11 +60,11 @@ async def unfinished(nodes: Nodes) -> dict[int, tuple[list[int], list[int], list
     }
 
 
-async def elect(nodes: Nodes, kind: int, *indexes: int) -> list[int]:
+def elect(nodes: Nodes, kind: int, *indexes: int) -> list[int]:
     """Return the error codes of ElectLeaders."""
     asked = [TopicPartitions(topic="t", partitions=list(indexes))]
     request = ElectLeadersRequest(election_type=kind, topic_partitions=asked)
-    (result,) = (await nodes.answer(1, "ElectLeaders", request)).replica_election_results
+    (result,) = (nodes.ask(request, node_id=1)).replica_election_results
     return [one.error_code for one in result.partition_result]
 
 
@@ -78,30 +78,30 @@ def places(nodes: Nodes) -> list[tuple[int, int, tuple[int, ...]]]:
 async def test_leaders_and_replicas_move_and_are_kept() -> None:
     """A leader that loses its replica is replaced; the new state survives a restart."""
     disk = MemoryDisk()
-    nodes = await started((1, 2), (1, 2), (1, 2), disk=disk)
-    assert await alter(nodes, (0, [3]), (1, [2, 1]), (2, [1, 3])) == [0, 0, 0]
+    nodes = started((1, 2), (1, 2), (1, 2), disk=disk)
+    assert alter(nodes, (0, [3]), (1, [2, 1]), (2, [1, 3])) == [0, 0, 0]
     expected = [(3, 1, (3,)), (1, 0, (2, 1)), (1, 1, (1, 3))]
     assert places(nodes) == expected
-    assert await unfinished(nodes) == {}
-    assert await elect(nodes, PREFERRED, 0, 1) == [ErrorCode.ELECTION_NOT_NEEDED, 0]
+    assert unfinished(nodes) == {}
+    assert elect(nodes, PREFERRED, 0, 1) == [ErrorCode.ELECTION_NOT_NEEDED, 0]
     expected[1] = (2, 1, (2, 1))
     assert places(nodes) == expected
     await nodes.cluster.stop()
-    again = await Nodes(disk).start()
+    again = Nodes(disk)
     assert places(again) == expected
     await again.cluster.stop()
 
 
 async def test_a_reassignment_waits_for_a_stopped_broker() -> None:
     """A reassignment to a stopped broker is listed and completes when that broker starts."""
-    nodes = await started((1, 2), (1, 2))
+    nodes = started((1, 2), (1, 2))
     await nodes.cluster.stop_broker(3)
-    assert await alter(nodes, (0, [3, 2]), (1, [2, 1, 3])) == [0, 0]
-    assert await unfinished(nodes) == {0: ([3, 2, 1], [3], [1]), 1: ([2, 1, 3], [3], [])}
+    assert alter(nodes, (0, [3, 2]), (1, [2, 1, 3])) == [0, 0]
+    assert unfinished(nodes) == {0: ([3, 2, 1], [3], [1]), 1: ([2, 1, 3], [3], [])}
     assert places(nodes) == [(1, 0, (3, 2, 1)), (1, 0, (2, 1, 3))]
-    assert await elect(nodes, PREFERRED, 0, 1) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, 0]
+    assert elect(nodes, PREFERRED, 0, 1) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, 0]
     await nodes.cluster.start_broker(3)
-    assert await unfinished(nodes) == {}
+    assert unfinished(nodes) == {}
     assert places(nodes) == [(3, 1, (3, 2)), (2, 1, (2, 1, 3))]
     await nodes.cluster.stop()
 
@@ -109,13 +109,13 @@ async def test_a_reassignment_waits_for_a_stopped_broker() -> None:
 async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
     """A restart completes unfinished reassignments, as all brokers of a process start together."""
     disk = MemoryDisk()
-    nodes = await started((1, 2), disk=disk)
+    nodes = started((1, 2), disk=disk)
     await nodes.cluster.stop_broker(3)
-    assert await alter(nodes, (0, [2, 3])) == [0]
+    assert alter(nodes, (0, [2, 3])) == [0]
     recorded = nodes.cluster.topics._logs.topics()["t"].leadership
     assert recorded == ((1, 0, (2, 3, 1), (3,), (1,)),)
     await nodes.cluster.stop()
-    again = await Nodes(disk).start()
+    again = Nodes(disk)
     assert places(again) == [(2, 1, (2, 3))]
     assert again.partition("t", 0).reassignment is None
     await again.cluster.stop()
@@ -123,28 +123,28 @@ async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
 
 async def test_a_reassignment_is_cancelled() -> None:
     """Cancelling restores the old replicas; a second time it gets NO_REASSIGNMENT_IN_PROGRESS."""
-    nodes = await started((1, 2))
+    nodes = started((1, 2))
     await nodes.cluster.stop_broker(3)
-    assert await alter(nodes, (0, [3])) == [0]
+    assert alter(nodes, (0, [3])) == [0]
     assert nodes.partition("t", 0).reassignment == Reassignment((3,), (1, 2))
-    assert await alter(nodes, (0, None)) == [0]
+    assert alter(nodes, (0, None)) == [0]
     assert places(nodes) == [(1, 1, (1, 2))]
-    assert await alter(nodes, (0, None)) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
+    assert alter(nodes, (0, None)) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
     await nodes.cluster.stop()
 
 
 async def test_an_offline_partition_is_not_led_by_a_replica_that_it_gets() -> None:
     """A new replica leads an offline partition only after an unclean election."""
-    nodes = await started((2,), (2,))
+    nodes = started((2,), (2,))
     await nodes.cluster.stop_broker(2)
     not_available = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    assert await elect(nodes, UNCLEAN, 0, 1) == [not_available, not_available]
-    assert await alter(nodes, (0, [3]), (1, [3])) == [0, 0]
+    assert elect(nodes, UNCLEAN, 0, 1) == [not_available, not_available]
+    assert alter(nodes, (0, [3]), (1, [3])) == [0, 0]
     assert places(nodes) == [(-1, 1, (3, 2)), (-1, 1, (3, 2))]
-    assert await elect(nodes, PREFERRED, 0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
-    assert await elect(nodes, UNCLEAN, 0) == [0]
+    assert elect(nodes, PREFERRED, 0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
+    assert elect(nodes, UNCLEAN, 0) == [0]
     assert places(nodes)[0][0] == 3
-    assert await unfinished(nodes) == {1: ([3, 2], [3], [2])}
+    assert unfinished(nodes) == {1: ([3, 2], [3], [2])}
     await nodes.cluster.start_broker(2)
     assert [(leader, replicas) for leader, _, replicas in places(nodes)] == [(3, (3,))] * 2
     await nodes.cluster.stop()
@@ -152,7 +152,7 @@ async def test_an_offline_partition_is_not_led_by_a_replica_that_it_gets() -> No
 
 async def test_a_cancellation_may_need_an_unclean_election() -> None:
     """Cancelling is refused without unclean elections; with them the partition has no leader."""
-    nodes = await started((2,))
+    nodes = started((2,))
     await nodes.cluster.stop_broker(2)
     await nodes.cluster.stop_broker(1)
     topic = nodes.cluster.topics.topic("t")
@@ -164,7 +164,7 @@ async def test_a_cancellation_may_need_an_unclean_election() -> None:
     request = AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name="t", partitions=[ReassignablePartition()])]
     )
-    answer = await nodes.answer(3, "AlterPartitionReassignments", request)
+    answer = nodes.ask(request, node_id=3)
     (result,) = answer.responses[0].partitions
     assert result.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert result.error_message == (
@@ -172,7 +172,7 @@ async def test_a_cancellation_may_need_an_unclean_election() -> None:
         "election."
     )
     topic.configs = {"unclean.leader.election.enable": "true"}
-    answer = await nodes.answer(3, "AlterPartitionReassignments", request)
+    answer = nodes.ask(request, node_id=3)
     assert [one.error_code for one in answer.responses[0].partitions] == [0]
     assert (partition.leader_id, partition.replicas) == (-1, (2,))
     await nodes.cluster.stop()
@@ -180,39 +180,39 @@ async def test_a_cancellation_may_need_an_unclean_election() -> None:
 
 async def test_the_number_of_replicas_may_be_kept() -> None:
     """A fixed replication factor counts the target replicas of an unfinished reassignment."""
-    nodes = await started((1, 2))
+    nodes = started((1, 2))
     await nodes.cluster.stop_broker(3)
     no_change: dict[str, Any] = {"allow_replication_factor_change": False}
     refused = ErrorCode.INVALID_REPLICATION_FACTOR
-    assert await alter(nodes, (0, [1]), (0, [3]), **no_change) == [refused, refused]
-    assert await alter(nodes, (0, [3])) == [0]
-    assert await alter(nodes, (0, [2, 1]), (0, [2]), **no_change) == [refused, 0]
+    assert alter(nodes, (0, [1]), (0, [3]), **no_change) == [refused, refused]
+    assert alter(nodes, (0, [3])) == [0]
+    assert alter(nodes, (0, [2, 1]), (0, [2]), **no_change) == [refused, 0]
     await nodes.cluster.stop()
 
 
 async def test_a_group_stays_where_its_leader_stays() -> None:
     """A new leader epoch on the same broker does not disturb the group's members."""
-    nodes = await Nodes(offsets_topic_replication_factor="2").start()
+    nodes = Nodes(offsets_topic_replication_factor="2")
     nodes.cluster.topics.create("t", 1, {})
     home = nodes.home("g")
     neighbour = next(name for name in map(str, range(100)) if nodes.home(name) is home)
     leader_id, follower_id = home.replicas
-    await nodes.loaded()
-    member_id = await nodes.join(leader_id, "g")
-    assert await alter(nodes, (home.index, [leader_id]), topic=OFFSETS_TOPIC) == [0]
+    nodes.loaded()
+    member_id = nodes.join(leader_id, "g")
+    assert alter(nodes, (home.index, [leader_id]), topic=OFFSETS_TOPIC) == [0]
     assert home.leader_epoch == 1
-    assert await nodes.heartbeat(leader_id, "g", member_id) == ErrorCode.NONE
-    assert await nodes.commit(leader_id, neighbour, 7) == ErrorCode.NONE
-    assert await alter(nodes, (home.index, [follower_id]), topic=OFFSETS_TOPIC) == [0]
-    await nodes.loaded()
-    assert await nodes.heartbeat(leader_id, "g", member_id) == ErrorCode.NOT_COORDINATOR
-    assert await nodes.heartbeat(follower_id, "g", member_id) == ErrorCode.NONE
+    assert nodes.heartbeat(leader_id, "g", member_id) == ErrorCode.NONE
+    assert nodes.commit(leader_id, neighbour, 7) == ErrorCode.NONE
+    assert alter(nodes, (home.index, [follower_id]), topic=OFFSETS_TOPIC) == [0]
+    nodes.loaded()
+    assert nodes.heartbeat(leader_id, "g", member_id) == ErrorCode.NOT_COORDINATOR
+    assert nodes.heartbeat(follower_id, "g", member_id) == ErrorCode.NONE
     await nodes.cluster.stop()
 
 
 async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions whose change cannot be written get the error of the disk; other ones do not."""
-    nodes = await started((1, 2), (1, 2))
+    nodes = started((1, 2), (1, 2))
 
     def fail(topics: object) -> Steps:
         yield
@@ -220,8 +220,8 @@ async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(nodes.cluster.topics, "_leadership_steps", fail)
     storage = ErrorCode.KAFKA_STORAGE_ERROR
-    assert await alter(nodes, (0, [2, 1]), (1, [1, 2])) == [storage, 0]
-    assert await elect(nodes, PREFERRED, 0, 1) == [storage, ErrorCode.ELECTION_NOT_NEEDED]
+    assert alter(nodes, (0, [2, 1]), (1, [1, 2])) == [storage, 0]
+    assert elect(nodes, PREFERRED, 0, 1) == [storage, ErrorCode.ELECTION_NOT_NEEDED]
     await nodes.cluster.stop()
 
 
@@ -229,13 +229,13 @@ async def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     """Reassignments beyond the limit fail; too many elections fail entirely, as in Kafka."""
     for module in (alter_partition_reassignments, elect_leaders):
         monkeypatch.setattr(module, "MAX_RECORDS_PER_REQUEST", 2)
-    nodes = await started((1, 2), (1, 2), (1, 2))
+    nodes = started((1, 2), (1, 2), (1, 2))
     failed = ErrorCode.UNKNOWN_SERVER_ERROR
     targets = [(index, [2, 1]) for index in range(3)]
-    assert await alter(nodes, (0, [1, 2]), *targets) == [0, 0, 0, failed]
-    assert await alter(nodes, targets[2]) == [0]
+    assert alter(nodes, (0, [1, 2]), *targets) == [0, 0, 0, failed]
+    assert alter(nodes, targets[2]) == [0]
     refused = ErrorCode.POLICY_VIOLATION
-    assert await elect(nodes, PREFERRED, 0, 1, 2) == [refused] * 3
+    assert elect(nodes, PREFERRED, 0, 1, 2) == [refused] * 3
     assert [leader for leader, _, _ in places(nodes)] == [1, 1, 1]
-    assert await elect(nodes, PREFERRED, 0, 1) == [0, 0]
+    assert elect(nodes, PREFERRED, 0, 1) == [0, 0]
     await nodes.cluster.stop()

@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.apis.share_acknowledgements import TYPES_PER_STEP, leader_of
 from protocol.apis.share_acknowledge import AcknowledgementBatch
 from protocol.errors import ErrorCode
-from tests.unit.core.share_partitions.broker import UNKNOWN_TOPIC, ShareBroker
+from tests.harness.shares import UNKNOWN_TOPIC, ShareBroker
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 T0, T1 = ("t", 0), ("t", 1)
@@ -65,7 +65,7 @@ def test_renewal_is_of_version_2() -> None:
     assert broker.acknowledged(("t", 0, 0, 4, RENEW), version=1) == {"t-0": INVALID}
     said = ("t", 0, 0, 4, RENEW)
     assert broker.acknowledged(said, epoch=2, renews=True) == {"t-0": 0}
-    broker.configs["share.renew.acknowledge.enable"] = "false"
+    broker.configure({"share.renew.acknowledge.enable": "false"})
     assert broker.acknowledged(said, epoch=3, renews=True) == {"t-0": 121}
 
 
@@ -157,26 +157,26 @@ def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
 
 def test_one_timer_rings_for_all_locks() -> None:
     """One timer covers all locks: set for the earliest one, and again if it fires too early."""
-    broker = ShareBroker()
+    broker = ShareBroker(group_share_min_record_lock_duration_ms="1000")
     broker.produce("t", 1, 1, 1)
     for epoch in range(3):
         broker.fetch(T0, epoch=epoch, max_records=1)
-        broker.scheduler.advance(1_000)
-    timers = [timer for timer in broker.scheduler.timers if not timer.cancelled]
+        broker.advance(1_000)
+    timers = broker.clock.timers
     assert len(timers) == 1
     broker.acknowledge(("t", 0, 0, 0, ACCEPT), epoch=3)
-    broker.scheduler.advance(27_000)
-    broker.configs["share.record.lock.duration.ms"] = "15000"
+    broker.advance(27_000)
+    broker.configure({"share.record.lock.duration.ms": "15000"})
     broker.acknowledge(("t", 0, 2, 2, RENEW), epoch=4, renews=True)
-    broker.scheduler.advance(1_000)
+    broker.advance(1_000)
     share_partition = broker.share_partitions.get(broker.key("t"))
     assert share_partition is not None
     assert share_partition.next_fetch_offset() == 1
-    broker.configs["share.record.lock.duration.ms"] = "1000"
+    broker.configure({"share.record.lock.duration.ms": "1000"})
     broker.acknowledge(("t", 0, 2, 2, RENEW), epoch=5, renews=True)
-    broker.scheduler.advance(1_000)
+    broker.advance(1_000)
     assert [run.member_id for batch in share_partition.in_flight for run in batch.runs] == ["", ""]
-    broker.scheduler.advance(60_000)
+    broker.advance(60_000)
 
 
 def test_nobody_leads_what_is_unknown() -> None:
@@ -200,5 +200,5 @@ def test_a_partition_is_forgotten_while_its_locks_are_renewed() -> None:
     manager.remove(key)
     for _ in steps:
         pass
-    broker.scheduler.advance(60_000)
+    broker.advance(60_000)
     assert broker.persister.writes == []

@@ -5,13 +5,11 @@ The responses are those of a running Kafka, except where a test says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from coordinator_server.apis import share_fetch
 from coordinator_server.coordinator import delayed_share_fetch
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.steps import run_all
@@ -22,8 +20,9 @@ from protocol.control_record import EndTransaction
 from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.partition_log import PartitionLog
-from tests.unit.core.share_partitions.broker import ShareBroker
-from tests.unit.topics.fakes import FakeConnection, batch
+from tests.harness.client import Client
+from tests.harness.records import batch
+from tests.harness.shares import ShareBroker
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -114,9 +113,9 @@ def test_a_fetch_waits_for_its_time() -> None:
     """A waiting fetch is answered without records after max_wait_ms."""
     broker = ShareBroker()
     call = broker.fetch(T0)
-    broker.scheduler.advance(499)
+    broker.advance(499)
     assert call.replies == []
-    broker.scheduler.advance(1)
+    broker.advance(1)
     assert broker.brief(call) == {"t-0": []}
 
 
@@ -128,25 +127,25 @@ def test_a_fetch_waits_for_what_others_give_back() -> None:
     """
     broker = ShareBroker()
     broker.produce("t", 3)
-    connection = FakeConnection()
-    assert broker.fetched(T0, connection=connection) == {"t-0": [(0, 2, 1)]}
+    connection = Client()
+    assert broker.fetched(T0, client=connection) == {"t-0": [(0, 2, 1)]}
     waiting = broker.fetch(T0, member="B")
     assert broker.acknowledged(("t", 0, 0, 0, ACCEPT)) == {"t-0": 0}
-    broker.scheduler.turn()
+    broker.turn()
     assert waiting.replies == []
     assert broker.acknowledged(("t", 0, 1, 1, RELEASE), epoch=2) == {"t-0": 0}
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(waiting) == {"t-0": [(1, 1, 2)]}
     waiting = broker.fetch(epoch=1, member="B")
     broker.share_partitions.disconnected(connection)
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(waiting) == {"t-0": [(2, 2, 2)]}
     waiting = broker.fetch(T0, member="C", max_wait_ms=60_000)
     broker.acknowledge(epoch=-1, member="B")
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(waiting) == {"t-0": [(1, 2, 3)]}
     waiting = broker.fetch(T0, member="D", max_wait_ms=60_000)
-    broker.scheduler.advance(30_000)
+    broker.advance(30_000)
     assert broker.brief(waiting) == {"t-0": [(1, 1, 4)]}
 
 
@@ -157,7 +156,7 @@ def test_a_fetch_whose_client_has_gone_acquires_nothing() -> None:
     call.connection.closed = True
     broker.produce("t", 1)
     assert call.replies == []
-    assert len(broker.fetch_purgatory) == 0
+    assert len(broker.broker.fetch_purgatory) == 0
     assert broker.fetched(T0, member="B") == {"t-0": [(0, 0, 1)]}
 
 
@@ -179,7 +178,7 @@ def test_min_bytes_count_up_to_the_limit_of_a_partition() -> None:
     call = broker.fetch(T0, T1, min_bytes=2 * size, max_bytes=2 * size)
     broker.produce("t", 1, 1)
     assert call.replies == []
-    broker.scheduler.advance(500)
+    broker.advance(500)
     assert broker.brief(call) == {"t-0": [(0, 0, 1)], "t-1": []}
 
 
@@ -358,7 +357,7 @@ def test_what_is_released_is_not_fetched_by_the_same_request() -> None:
     assert broker.brief(call) == {"t-0": [(1, 1, 2)], "t-1": []}
     call = broker.fetch(epoch=3, said=(("t", 0, 1, 1, RELEASE),))
     assert call.replies == []
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(call) == {"t-0": [(1, 1, 3)]}
 
 
@@ -374,11 +373,11 @@ def test_a_partition_that_is_named_twice() -> None:
     )
     broker.fetch(T0, max_wait_ms=0)
     request = ShareFetchRequest(group_id="g", member_id="A", topics=[once, once])
-    assert broker.brief(broker.call(share_fetch.handle, request, 2)) == failed
+    assert broker.brief(broker.send(request, 2)) == failed
     assert broker.fetched(epoch=1) == {"error": ErrorCode.SHARE_SESSION_NOT_FOUND}
     broker.fetch(T1, max_wait_ms=0)
     request.share_session_epoch, request.max_records, request.max_bytes = 1, 1, 1000
-    assert broker.brief(broker.call(share_fetch.handle, request, 2)) == {"t-0": []}
+    assert broker.brief(broker.send(request, 2)) == {"t-0": []}
 
 
 def test_acknowledgements_that_are_refused() -> None:
@@ -418,10 +417,10 @@ def test_renewing_fetches_nothing() -> None:
     for name in NO_LIMITS:
         limits = NO_LIMITS | {name: 1}
         assert broker.fetched(epoch=1, said=said, is_renew_ack=True, **limits) == invalid
-    broker.scheduler.advance(20_000)
+    broker.advance(20_000)
     answer = broker.fetched(epoch=1, said=said, is_renew_ack=True, **NO_LIMITS)
     assert answer == {"t-0": []}
-    broker.scheduler.advance(20_000)
+    broker.advance(20_000)
     share_partition = broker.share_partitions.get(broker.key("t"))
     assert share_partition is not None
     assert share_partition.next_fetch_offset() == 2
@@ -495,9 +494,9 @@ def test_a_topic_that_is_created_again() -> None:
     gone = delete(broker, "t")
     broker.topics.create("t", 1, {})
     call = broker.fetch(epoch=1)
-    broker.scheduler.advance(499)
+    broker.advance(499)
     assert call.replies == []
-    broker.scheduler.advance(1)
+    broker.advance(1)
     (response,) = call.replies
     (answered,) = response.responses
     assert answered.topic_id == gone
@@ -520,7 +519,7 @@ def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
     broker.topics.create("t", 1, {})
     call = broker.fetch(epoch=1)
     call.connection.closed = True
-    broker.scheduler.advance(500)
+    broker.advance(500)
     assert call.replies == []
 
 
@@ -542,11 +541,11 @@ def test_too_many_sessions() -> None:
     call = broker.fetch(T0, member="B")
     assert call.replies == []
     broker.produce("t", 1)
-    broker.scheduler.advance(500)
+    broker.advance(500)
     assert broker.brief(call) == {"error": ErrorCode.SHARE_SESSION_LIMIT_REACHED}
     call = broker.fetch(T0, member="B")
     call.connection.closed = True
-    broker.scheduler.advance(500)
+    broker.advance(500)
     assert call.replies == []
 
 
@@ -580,10 +579,10 @@ def test_a_state_that_takes_its_time() -> None:
     broker.persister.is_held = True
     first = broker.fetch(T0, max_wait_ms=100)
     second = broker.fetch(T0, member="B")
-    broker.scheduler.advance(100)
+    broker.advance(100)
     assert broker.brief(first) == {}
     broker.persister.release_held()
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(second) == {"t-0": [(0, 0, 1)]}
 
 
@@ -595,7 +594,7 @@ def test_a_state_that_cannot_be_read_in_the_end() -> None:
     first = broker.fetch(T0)
     second = broker.fetch(T0, member="B")
     broker.persister.release_held()
-    broker.scheduler.advance(500)
+    broker.advance(500)
     assert broker.brief(first) == {"t-0": ErrorCode.NOT_LEADER_OR_FOLLOWER}
     assert broker.brief(second) == {}
     leader = first.replies[0].responses[0].partitions[0].current_leader
@@ -649,7 +648,7 @@ def test_a_log_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(log), "bytes_below", fail)
     assert broker.fetched(T0, min_bytes=1000) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
     log.abandon()
-    monkeypatch.setattr(type(broker.log_manager), "log", fail)
+    monkeypatch.setattr(type(broker.logs), "log", fail)
     broker.share_partitions.remove(broker.key("t"))
     assert broker.fetched(T0) == {"t-0": ErrorCode.KAFKA_STORAGE_ERROR}
 
@@ -657,7 +656,7 @@ def test_a_log_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_read_committed() -> None:
     """With read_committed a fetch waits for open transactions and never returns aborted records."""
     broker = ShareBroker()
-    broker.configs["share.isolation.level"] = "read_committed"
+    broker.configure({"share.isolation.level": "read_committed"})
     broker.produce("t", 2)
     open_end = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     broker.produce("t", 3, **open_end)
@@ -670,13 +669,13 @@ def test_read_committed() -> None:
         end_transaction_batch(EndTransaction(7, 0, False, 0, 0), broker.clock.now_ms()),
         broker.clock.now_ms(),
     )
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(waiting) == {"t-0": [(5, 6, 1)]}
-    broker.configs["share.isolation.level"] = "read_uncommitted"
+    broker.configure({"share.isolation.level": "read_uncommitted"})
     broker.initialize("t", 0, "other")
     assert broker.fetched(T0, group="other") == {"t-0": [(0, 6, 1)]}
     broker.initialize("u", 0, "third")
-    broker.configs["share.isolation.level"] = "read_committed"
+    broker.configure({"share.isolation.level": "read_committed"})
     broker.produce("u", 1)
     assert broker.fetched(U0, group="third") == {"u-0": [(0, 0, 1)]}
 
@@ -693,7 +692,7 @@ def test_read_committed() -> None:
 def test_where_a_group_begins(reset: str, expected: dict[str, Any]) -> None:
     """A new group starts at the offset of its share.auto.offset.reset config."""
     broker = ShareBroker()
-    broker.configs["share.auto.offset.reset"] = reset
+    broker.configure({"share.auto.offset.reset": reset})
     now_ms = broker.clock.now_ms()
     broker.produce("t", 2, times_ms=[now_ms - 7_200_000] * 2)
     broker.produce("t", 2, times_ms=[now_ms - 1_800_000] * 2)
@@ -703,7 +702,7 @@ def test_where_a_group_begins(reset: str, expected: dict[str, Any]) -> None:
 def test_where_to_begin_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log error during the offset reset is returned to the client."""
     broker = ShareBroker()
-    broker.configs["share.auto.offset.reset"] = "by_duration:P1D"
+    broker.configure({"share.auto.offset.reset": "by_duration:P1D"})
     log = broker.topics.log("t", 0)
 
     def fail(*_: Any) -> None:
@@ -721,12 +720,12 @@ def test_the_last_client_of_a_group_goes() -> None:
     broker = ShareBroker()
     broker.initialize("t", 0, "other")
     broker.produce("t", 2)
-    first, second = FakeConnection(), FakeConnection()
-    broker.fetch(T0, connection=first)
-    broker.fetch(T0, group="other", connection=second)
+    first, second = Client(), Client()
+    broker.fetch(T0, client=first)
+    broker.fetch(T0, group="other", client=second)
     assert len(broker.share_partitions) == 2
     broker.share_partitions.disconnected(first)
-    broker.share_partitions.disconnected(FakeConnection())
+    broker.share_partitions.disconnected(Client())
     assert len(broker.share_partitions) == 1
     assert broker.fetched(T0) == {"t-0": [(0, 1, 2)]}
 
@@ -735,8 +734,8 @@ def test_a_group_comes_back_before_it_is_forgotten() -> None:
     """A new session stops the removal of its group's share partitions, which works in steps."""
     broker = ShareBroker()
     broker.produce("t", 2)
-    connection = FakeConnection()
-    broker.fetch(T0, connection=connection)
+    connection = Client()
+    broker.fetch(T0, client=connection)
     steps = broker.share_partitions._after_disconnect(
         broker.share_partitions.sessions.disconnected(connection)
     )
@@ -749,25 +748,13 @@ def test_a_group_comes_back_before_it_is_forgotten() -> None:
 def test_the_last_client_of_a_group_has_closed_its_session() -> None:
     """A group whose sessions are all closed is dropped when its last connection ends."""
     broker = ShareBroker()
-    connection = FakeConnection()
-    broker.fetch(T0, connection=connection, max_wait_ms=0)
+    connection = Client()
+    broker.fetch(T0, client=connection, max_wait_ms=0)
     broker.fetch(epoch=-1)
     assert len(broker.share_partitions) == 1
     broker.share_partitions.disconnected(connection)
     assert len(broker.share_partitions) == 0
     broker.share_partitions.remove(broker.key("t"))
-
-
-def between_steps(number: int, change: Callable[[], object]) -> Any:
-    """Return a handler that calls `change` after this number of its steps."""
-
-    def handle(*args: Any) -> Iterator[None]:
-        for count, _ in enumerate(share_fetch.handle(*args)):
-            if count == number:
-                change()
-            yield
-
-    return handle
 
 
 def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
@@ -779,8 +766,8 @@ def test_a_topic_is_deleted_in_the_middle_of_a_request() -> None:
         broker.produce("u", 1)
         topic = broker.topics.topic("t")
         assert topic is not None
-        handle = between_steps(number, partial(run_all, broker.topics.delete([topic])))
-        (response,) = broker.fetch(T0, U0, handle=handle).replies
+        meanwhile = (number, partial(run_all, broker.topics.delete([topic])))
+        (response,) = broker.fetch(T0, U0, meanwhile=meanwhile).replies
         outcomes.append(
             response.error_code
             or {
@@ -804,16 +791,16 @@ def test_a_topic_is_deleted_while_states_are_first_read() -> None:
         broker.produce("u", 1)
         topic = broker.topics.topic("t")
         assert topic is not None
-        handle = between_steps(number, partial(run_all, broker.topics.delete([topic])))
-        assert broker.fetch(T0, U0, handle=handle).replies
+        meanwhile = (number, partial(run_all, broker.topics.delete([topic])))
+        assert broker.fetch(T0, U0, meanwhile=meanwhile).replies
 
 
 def test_the_client_goes_while_its_session_is_opened() -> None:
     """A client that disconnects while its session is opened leaves no session behind."""
     broker = ShareBroker()
-    connection = FakeConnection()
-    handle = between_steps(1, lambda: setattr(connection, "closed", True))
-    broker.fetch(T0, T1, connection=connection, handle=handle)
+    connection = Client()
+    meanwhile = (1, lambda: setattr(connection, "closed", True))
+    broker.fetch(T0, T1, client=connection, meanwhile=meanwhile)
     assert len(broker.share_partitions.sessions) == 0
 
 
@@ -825,7 +812,7 @@ def test_the_broker_stops() -> None:
     broker.share_partitions.stop()
     assert len(broker.share_partitions.sessions) == 0
     assert broker.share_partitions.all_partitions() == []
-    assert [timer for timer in broker.scheduler.timers if not timer.cancelled] == []
+    assert broker.clock.timers == []
 
 
 def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
@@ -868,5 +855,5 @@ def test_something_happens_while_a_large_fetch_looks(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(KeyedPurgatory, "watch", watch_too_late)
     call = broker.fetch(epoch=1)
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.brief(call) == {"t-0": [(0, 0, 1)]}

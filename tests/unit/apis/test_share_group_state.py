@@ -6,18 +6,11 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import (
-    delete_share_group_state,
-    initialize_share_group_state,
-    read_share_group_state,
-    read_share_group_state_summary,
-    write_share_group_state,
-)
 from protocol.apis.initialize_share_group_state import InitializeStateData
 from protocol.apis.read_share_group_state import ReadPartition
 from protocol.errors import ErrorCode as E
 from protocol.schema import Message
-from tests.unit.coordinator.share_state_broker import (
+from tests.harness.share_states import (
     Batch,
     ShareStateBroker,
     delete_request,
@@ -37,27 +30,27 @@ class Client(ShareStateBroker):
     def initialize(self, *partitions: int, **fields: Any) -> Any:
         """Send InitializeShareGroupState."""
         request = initialize_request(self.t.topic_id, *partitions, **fields)
-        return self.ask_now(initialize_share_group_state.handle, request)
+        return self.ask(request, 0)
 
     def write(self, partition: int, *batches: Batch, version: int = 1, **fields: Any) -> Any:
         """Send WriteShareGroupState."""
         request = write_request(self.t.topic_id, partition, *batches, **fields)
-        return self.ask_now(write_share_group_state.handle, request, version)
+        return self.ask(request, version)
 
     def read(self, *partitions: int, **fields: Any) -> Any:
         """Send ReadShareGroupState."""
         request = read_request(self.t.topic_id, *partitions, **fields)
-        return self.ask_now(read_share_group_state.handle, request)
+        return self.ask(request, 0)
 
     def summary(self, *partitions: int, version: int = 1, **fields: Any) -> Any:
         """Send ReadShareGroupStateSummary."""
         request = summary_request(self.t.topic_id, *partitions, **fields)
-        return self.ask_now(read_share_group_state_summary.handle, request, version)
+        return self.ask(request, version)
 
     def delete(self, *partitions: int, **fields: Any) -> Any:
         """Send DeleteShareGroupState."""
         request = delete_request(self.t.topic_id, *partitions, **fields)
-        return self.ask_now(delete_share_group_state.handle, request)
+        return self.ask(request, 0)
 
 
 def test_the_state_of_a_share_partition() -> None:
@@ -121,7 +114,7 @@ def test_many_share_partitions() -> None:
     other = broker.topics.create("other", 1, {})
     request = initialize_request(broker.t.topic_id, 0, 3, 4)
     request.topics += initialize_request(other.topic_id, 0).topics
-    response = broker.ask_now(initialize_share_group_state.handle, request)
+    response = broker.ask(request, 0)
     answered = [
         (topic.topic_id, one.partition, E(one.error_code))
         for topic in response.results
@@ -142,7 +135,7 @@ def test_a_share_partition_that_is_named_twice() -> None:
     request = read_request(broker.t.topic_id, 0, leader_epoch=2)
     request.topics[0].partitions.append(ReadPartition(partition=0, leader_epoch=1))
     request.topics += read_request(broker.t.topic_id, 1).topics
-    response = broker.ask_now(read_share_group_state.handle, request)
+    response = broker.ask(request, 0)
     (topic,) = response.results
     assert [(one.partition, E(one.error_code)) for one in topic.partitions] == [
         (0, E.FENCED_LEADER_EPOCH),
@@ -159,7 +152,7 @@ def test_requests_that_name_nothing() -> None:
     assert broker.write(0, group="").results == []
     request = initialize_request(broker.t.topic_id, 0)
     request.topics.append(InitializeStateData(topic_id=broker.t.topic_id))
-    assert broker.ask_now(initialize_share_group_state.handle, request).results == []
+    assert broker.ask(request, 0).results == []
     assert broker.topics.topic("__share_group_state") is None
 
 
@@ -169,17 +162,17 @@ def test_a_broker_that_keeps_nothing() -> None:
     broker.share_states.ensure_topic()
     broker.share_states.emigrate_all()
     topic_id = broker.t.topic_id
-    requests: list[tuple[Any, Message, str]] = [
-        (initialize_share_group_state, initialize_request(topic_id, 0), "initialize {}"),
-        (write_share_group_state, write_request(topic_id, 0), "write {}"),
-        (read_share_group_state, read_request(topic_id, 0), "read {}"),
-        (read_share_group_state_summary, summary_request(topic_id, 0), "read {} summary"),
-        (delete_share_group_state, delete_request(topic_id, 0), "delete {}"),
+    requests: list[tuple[Message, str]] = [
+        (initialize_request(topic_id, 0), "initialize {}"),
+        (write_request(topic_id, 0), "write {}"),
+        (read_request(topic_id, 0), "read {}"),
+        (summary_request(topic_id, 0), "read {} summary"),
+        (delete_request(topic_id, 0), "delete {}"),
     ]
-    for api, request, deed in requests:
+    for request, deed in requests:
         deed = deed.format("share group state")
         expected = (E.NOT_COORDINATOR, f"Unable to {deed}: {E.NOT_COORDINATOR.message}")
-        assert error_of(broker.ask_now(api.handle, request)) == expected
+        assert error_of(broker.ask(request, 0)) == expected
 
 
 @pytest.mark.parametrize(("step", "count", "error"), [(1, 60_000, OK), (2, 60_000, None)])

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from coordinator_server.apis import (
-    create_partitions,
-    create_topics,
     delete_topics,
-    fetch,
-    incremental_alter_configs,
-    metadata,
 )
 from coordinator_server.steps import run_all
 from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -29,26 +24,24 @@ from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.errors import ErrorCode
 from protocol.schema import Message
 from storage.errors import UnknownPartitionError
-from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.records import batch
 
 TOO_MANY = "Unable to perform excessively large batch operation."
 
 
 def interrupted(
-    broker: FakeBroker,
-    handle: Callable[..., Any],
+    broker: MemoryBroker,
     request: Message,
     version: int,
     meanwhile: Callable[[], object],
 ) -> Any:
     """Return the response to a request, with `meanwhile` called after its first step."""
-    call = FakeCall(version, "test", FakeConnection())
-    steps = handle(cast("Any", broker), call, request)
+    sent, steps = broker.begin(request, version)
     next(steps)
     meanwhile()
     run_all(steps)
-    (response,) = call.replies
-    return response
+    return sent.response
 
 
 def creation(*names: str) -> CreateTopicsRequest:
@@ -70,11 +63,8 @@ def setting(topic: str, name: str, value: str) -> AlterConfigsResource:
 
 def test_a_topic_that_another_request_has_created() -> None:
     """A topic that another request creates meanwhile exists; the other topics are created."""
-    broker = FakeBroker()
-    handle = create_topics.handle
-    response = interrupted(
-        broker, handle, creation("a", "b"), 7, lambda: broker.topics.create("b", 3, {})
-    )
+    broker = MemoryBroker()
+    response = interrupted(broker, creation("a", "b"), 7, lambda: broker.topics.create("b", 3, {}))
     codes = [one.error_code for one in response.topics]
     assert codes == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
     assert broker.topics.partition_count("b") == 3
@@ -82,7 +72,7 @@ def test_a_topic_that_another_request_has_created() -> None:
 
 def test_a_topic_that_another_request_has_deleted() -> None:
     """A topic that another request deletes meanwhile is unknown; the other topics are deleted."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     for name in ("a", "b"):
         broker.topics.create(name, 1, {})
     topic = broker.topics.topic("a")
@@ -91,7 +81,7 @@ def test_a_topic_that_another_request_has_deleted() -> None:
     def delete_a() -> None:
         run_all(broker.topics.delete([topic]))
 
-    response = interrupted(broker, delete_topics.handle, deletion("a", "b"), 6, delete_a)
+    response = interrupted(broker, deletion("a", "b"), 6, delete_a)
     codes = [one.error_code for one in response.responses]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     assert list(broker.topics.all_topics()) == []
@@ -99,7 +89,7 @@ def test_a_topic_that_another_request_has_deleted() -> None:
 
 def test_partitions_that_another_request_has_added() -> None:
     """Partitions that another request adds meanwhile are not added again."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
 
     def widen() -> None:
@@ -107,31 +97,30 @@ def test_partitions_that_another_request_has_added() -> None:
 
     widened = CreatePartitionsTopic(name="a", count=5, assignments=None)
     request = CreatePartitionsRequest(topics=[widened])
-    response = interrupted(broker, create_partitions.handle, request, 3, widen)
+    response = interrupted(broker, request, 3, widen)
     assert [one.error_code for one in response.results] == [0]
     assert [one.index for one in topic.partitions] == [0, 1, 2, 3, 4]
 
 
 def test_configs_that_another_request_has_changed() -> None:
     """Two concurrent changes of a topic's configs are both applied."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
     broker.topics.create("b", 1, {})
     resources = [setting("a", "retention.ms", "7"), setting("b", "retention.ms", "7")]
     request = IncrementalAlterConfigsRequest(resources=resources)
-    call = FakeCall(1, "test", FakeConnection())
-    steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request)
+    sent, steps = broker.begin(request, 1)
     for _ in range(2 + 4):  # two steps count the resources, four plan the first topic's change
         next(steps)
     run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
     run_all(steps)
     assert topic.configs == {"segment.ms": "9", "retention.ms": "7"}
-    assert [one.error_code for one in call.replies[0].responses] == [0, 0]
+    assert [one.error_code for one in sent.response.responses] == [0, 0]
 
 
 def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
     """A request that holds a partition of a deleted topic gets an error from that partition."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
     run_all(broker.topics.delete([topic]))
     broker.topics.create("a", 1, {})
@@ -141,9 +130,9 @@ def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
 
 def test_too_many_topics_at_once() -> None:
     """5 001 topics would be 10 002 records: the whole request is refused, as in Kafka."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     names = [f"t{number}" for number in range(5001)]
-    response = broker.ask(create_topics.handle, creation(*names, "a b"), 7)
+    response = broker.ask(creation(*names, "a b"), 7)
     refused = {(one.error_code, one.error_message) for one in response.topics}
     assert refused == {(ErrorCode.POLICY_VIOLATION, TOO_MANY)}
     assert list(broker.topics.all_topics()) == []
@@ -151,9 +140,9 @@ def test_too_many_topics_at_once() -> None:
 
 def test_too_many_partitions_at_once() -> None:
     """A request with more than 10 000 partitions is refused entirely, before other checks."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topics = [CreatableTopic(name=one, num_partitions=6000) for one in ("t1", "t2", "t1")]
-    response = broker.ask(create_topics.handle, CreateTopicsRequest(topics=topics), 7)
+    response = broker.ask(CreateTopicsRequest(topics=topics), 7)
     text = "Excessively large number of partitions per request."
     answered = [(one.name, one.error_code, one.error_message) for one in response.topics]
     code = ErrorCode.POLICY_VIOLATION
@@ -162,9 +151,9 @@ def test_too_many_partitions_at_once() -> None:
 
 def test_too_many_names_are_not_created() -> None:
     """Metadata with 5 001 unknown names creates none of these topics, as in Kafka."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     names = [MetadataRequestTopic(name=f"t{number}") for number in range(5001)]
-    response = broker.ask(metadata.handle, MetadataRequest(topics=names), 9)
+    response = broker.ask(MetadataRequest(topics=names), 9)
     assert {one.error_code for one in response.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert list(broker.topics.all_topics()) == []
 
@@ -172,10 +161,10 @@ def test_too_many_names_are_not_created() -> None:
 def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Topics beyond the limit are not deleted and get an error without a text, as in Kafka."""
     monkeypatch.setattr(delete_topics, "MAX_RECORDS_PER_REQUEST", 2)
-    broker = FakeBroker()
+    broker = MemoryBroker()
     for name in "abc":
         broker.topics.create(name, 1, {})
-    response = broker.ask(delete_topics.handle, deletion("a", "b", "c"), 6)
+    response = broker.ask(deletion("a", "b", "c"), 6)
     answered = [(one.error_code, one.error_message) for one in response.responses]
     assert answered == [(0, None), (0, None), (ErrorCode.UNKNOWN_SERVER_ERROR, None)]
     assert [topic.name for topic in broker.topics.all_topics()] == ["c"]
@@ -184,12 +173,12 @@ def test_too_many_deletions_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request with too many config changes is refused entirely, as in Kafka."""
     monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
-    broker = FakeBroker()
+    broker = MemoryBroker()
     for name in "ab":
         broker.topics.create(name, 1, {})
     resources = [setting(name, "retention.ms", "7") for name in "ab"]
     request = IncrementalAlterConfigsRequest(resources=resources)
-    response = broker.ask(incremental_alter_configs.handle, request, 1)
+    response = broker.ask(request, 1)
     answered = {(one.error_code, one.error_message) for one in response.responses}
     assert answered == {(ErrorCode.POLICY_VIOLATION, TOO_MANY)}
     assert all(not topic.configs for topic in broker.topics.all_topics())
@@ -198,32 +187,29 @@ def test_too_many_changes_of_configs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_changed_value_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     """Changing one config counts as one record, whether the config was set before or not."""
     monkeypatch.setattr("coordinator_server.apis.config_writes.MAX_RECORDS_PER_REQUEST", 1)
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
     for value in ("7", "8"):
         request = IncrementalAlterConfigsRequest(resources=[setting("a", "retention.ms", value)])
-        broker.ask(incremental_alter_configs.handle, request, 1)
+        broker.ask(request, 1)
         assert topic.configs == {"retention.ms": value}
 
 
 def test_one_request_writes_the_catalogue_once() -> None:
     """One request writes the catalogue once, however many topics it creates or deletes."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("first", 1, {})
     names = [f"t{number}" for number in range(50)]
-    for handle, request, version in (
-        (create_topics.handle, creation(*names), 7),
-        (delete_topics.handle, deletion(*names), 6),
-    ):
+    for request, version in ((creation(*names), 7), (deletion(*names), 6)):
         before = len(broker.disk.operations)
-        broker.ask(cast("Any", handle), request, version)
+        broker.ask(request, version)
         writes = [name for name, _ in broker.disk.operations[before:] if name == "sync"]
         assert len(writes) == 1
 
 
 def test_no_change_is_not_written() -> None:
     """A request whose topics are all deleted meanwhile writes nothing."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     before = len(broker.disk.operations)
     run_all(broker.topics.set_configs({}))
     assert len(broker.disk.operations) == before
@@ -231,7 +217,7 @@ def test_no_change_is_not_written() -> None:
 
 def test_configs_of_two_requests_at_once() -> None:
     """Of two concurrent changes the later one applies to the topic and its open log."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     log = broker.topics.log("t", 0)
     older = broker.topics.set_configs({topic: {"retention.ms": "1000"} for topic in topics})
@@ -244,7 +230,7 @@ def test_configs_of_two_requests_at_once() -> None:
 
 def test_configs_of_a_topic_that_is_replaced_meanwhile() -> None:
     """A recreated topic of the same name keeps its own configs."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     broker.topics.log("t", 0)
     older = broker.topics.set_configs({topic: {"retention.ms": "5"} for topic in topics})
@@ -259,7 +245,7 @@ def test_configs_of_a_topic_that_is_replaced_meanwhile() -> None:
 @pytest.mark.parametrize("min_bytes", [1, 30])
 def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     """A fetch reads a partition again if records arrive after it was read."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 3, {})
     asked = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -272,35 +258,32 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
         topics=[FetchTopic(topic="t", partitions=asked)],
         session_epoch=-1,
     )
-    alone = FakeCall(12, "test", FakeConnection())
-    count = len(list(fetch.handle(cast("Any", broker), cast("Any", alone), request)))
-    broker.fetch_purgatory.close()
-    call = FakeCall(12, "test", FakeConnection())
-    steps = fetch.handle(cast("Any", broker), cast("Any", call), request)
+    _, alone = broker.begin(request, 12)
+    count = len(list(alone))
+    broker.broker.fetch_purgatory.close()
+    call, steps = broker.begin(request, 12)
     for _ in range(count):  # the remaining last step parks the fetch
         next(steps)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     partition.append(batch(b"v" * 20), broker.clock.now_ms())
-    broker.scheduler.turn()
+    broker.turn()
     run_all(steps)
     assert not call.replies
-    broker.scheduler.turn()
+    broker.turn()
     (response,) = call.replies
     assert response.responses[0].partitions[0].records
 
 
 def test_a_negative_number_of_partitions_makes_no_room() -> None:
     """A negative partition count does not make room for other topics within the limit."""
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topics = [
         CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),
         CreatableTopic(name="huge", num_partitions=10_001, replication_factor=1),
     ]
     request = CreateTopicsRequest(topics=topics)
-    call = FakeCall(7, "test", FakeConnection())
-    run_all(create_topics.handle(cast("Any", broker), cast("Any", call), request))
-    (response,) = call.replies
+    response = broker.ask(request, 7)
     assert [one.error_code for one in response.topics] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
@@ -330,19 +313,18 @@ def test_a_config_that_another_request_sets_between_any_steps(
         other = AlterConfigsResource(resource_type=2, resource_name="u", configs=[])
         return IncrementalAlterConfigsRequest(resources=[one, other])
 
-    broker = FakeBroker()
+    broker = MemoryBroker()
     topic, _ = (broker.topics.create(one, 1, {}) for one in "tu")
-    call = FakeCall(1, "test", FakeConnection())
-    steps = incremental_alter_configs.handle(cast("Any", broker), cast("Any", call), request(own))
+    call, steps = broker.begin(request(own), 1)
     for _ in range(steps_before):
         next(steps, None)
-    broker.ask(incremental_alter_configs.handle, request(others), 1)
+    broker.ask(request(others), 1)
     run_all(steps)
     kept = {
         2: topic.configs,
-        4: broker.dynamic_configs.own(""),
-        16: broker.telemetry.configs.own("m"),
-        32: broker.group_configs.own("g"),
+        4: broker.broker.dynamic_configs.own(""),
+        16: broker.broker.telemetry.configs.own("m"),
+        32: broker.broker.group_configs.own("g"),
     }[kind]
     assert {key: kept.get(key) for key, _ in (own, others)} == dict([own, others])
     assert all(one.error_code == 0 for one in call.replies[0].responses)

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 
 from coordinator_server.clock.broker_clock import TIMERS_PER_TURN, SystemClock
-from tests.unit.topics.fakes import START_MS
+from tests.harness.clock import START_MS
 
 
 async def test_it_runs_and_fires() -> None:

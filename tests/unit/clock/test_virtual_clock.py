@@ -7,27 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from coordinator_server.clock.virtual_clock import VirtualClock
-from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler, FakeTimer
-
-
-class Machine(FakeScheduler):
-    """The machine's clock; `advance` moves its time and fires its timers."""
-
-    def __init__(self) -> None:
-        super().__init__(FakeClock())
-
-    def now_ms(self) -> int:
-        return self.clock.now_ms()
-
-    def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> FakeTimer:
-        return self.call_later(delay, callback)
+from tests.harness.clock import START_MS, ManualClock
 
 
 class VirtualTime:
     """A VirtualClock and its machine; `fired` has the names of fired timers and their times."""
 
     def __init__(self) -> None:
-        self.machine = Machine()
+        self.machine = ManualClock()
         self.clock = VirtualClock(self.machine)
         self.fired: list[tuple[str, int]] = []
 
@@ -50,10 +37,10 @@ def test_untouched_it_is_the_machines_clock() -> None:
     time.clock.call_later(0.3, time.note("later"))
     time.clock.call_maintenance(0.1, time.note("maintenance"))
     time.clock.call_soon(time.note("soon"))
-    time.machine.advance(99)
+    time.machine.pass_time(99)
     assert time.fired == [("soon", 0)]
-    time.machine.advance(1)
-    time.machine.advance(200)
+    time.machine.pass_time(1)
+    time.machine.pass_time(200)
     assert time.fired == [("soon", 0), ("maintenance", 100), ("later", 300)]
     assert time.clock.offset_ms == 0
 
@@ -62,19 +49,19 @@ def test_while_it_is_frozen_no_timer_fires() -> None:
     """A frozen clock and its timers stand still, and both continue without going back."""
     time = VirtualTime()
     time.clock.call_later(0.5, time.note("a"))
-    time.machine.advance(200)
+    time.machine.pass_time(200)
     time.clock.freeze()
     time.clock.freeze()
-    time.machine.advance(10_000)
+    time.machine.pass_time(10_000)
     assert time.clock.now_ms() == START_MS + 200
     assert time.fired == []
     time.clock.resume()
     time.clock.resume()
     assert time.clock.now_ms() == START_MS + 200
     assert time.clock.offset_ms == -10_000
-    time.machine.advance(299)
+    time.machine.pass_time(299)
     assert time.fired == []
-    time.machine.advance(1)
+    time.machine.pass_time(1)
     assert time.fired == [("a", 500)]
 
 
@@ -84,7 +71,7 @@ def test_what_is_due_fires_though_time_is_frozen() -> None:
     time.clock.freeze()
     time.clock.call_later(0, time.note("now"))
     time.clock.call_later(0.001, time.note("later"))
-    time.machine.advance(1)
+    time.machine.pass_time(1)
     assert time.fired == [("now", 0)]
 
 
@@ -124,7 +111,7 @@ def test_a_cancelled_timer_does_not_fire() -> None:
     second = time.clock.call_later(0.1, time.note("cancelled later"))
     time.clock.call_later(0.05, time.note("cancelled")).cancel()
     first = time.clock.call_later(0.09, second.cancel)
-    time.machine.advance(1000)
+    time.machine.pass_time(1000)
     first.cancel()
     second.cancel()
     assert time.fired == []
@@ -137,7 +124,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
         time.clock.call_later(300, time.note("never")).cancel()
     assert len(time.clock._timers) < 200
     time.clock.call_later(0.001, time.note("a"))
-    time.machine.advance(1)
+    time.machine.pass_time(1)
     assert time.fired == [("a", 1)]
 
 
@@ -161,7 +148,7 @@ def test_maintenance_pauses_while_time_is_advanced() -> None:
     time.machine.turn()
     assert time.fired[2:] == [("maintenance", 61_000)]
     time.clock.resume()
-    time.machine.advance(1_000)
+    time.machine.pass_time(1_000)
     assert time.fired[3:] == [("maintenance", 62_000)]
 
 
@@ -178,7 +165,7 @@ def test_a_failing_timer_does_not_take_the_others_with_it() -> None:
     time.clock.advance(100)
     assert time.clock.fire() == 2
     with pytest.raises(ZeroDivisionError):
-        time.machine.soon.pop(0)()
+        time.machine.soon.popleft().run()
     time.machine.turn()
     assert time.fired == [("b", 100)]
 
@@ -192,8 +179,8 @@ def test_after_a_reset_it_has_the_machines_time() -> None:
     time.clock.advance(4_000)
     time.clock.reset()
     assert time.clock.now_ms() == time.machine.now_ms()
-    time.machine.advance(5_999)
+    time.machine.pass_time(5_999)
     assert time.fired == []
-    time.machine.advance(1)
-    time.machine.advance(10_000)
+    time.machine.pass_time(1)
+    time.machine.pass_time(10_000)
     assert time.fired == [("a", 6_000), ("b", 16_000)]

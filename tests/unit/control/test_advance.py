@@ -7,35 +7,40 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.clock.broker_clock import BrokerClock
+from coordinator_server.clock.broker_clock import BrokerClock, SystemClock
 from coordinator_server.cluster_reset import reset
+from coordinator_server.composition import compose
+from coordinator_server.config.config import Config
 from coordinator_server.control import advance
 from coordinator_server.control.advance import MAINTENANCE_ROUNDS, ClockController, ClockError
 from coordinator_server.core.groups.classic.state import EMPTY, PREPARING_REBALANCE
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.scheduler import MaintenanceScheduler
 from protocol.errors import ErrorCode
+from storage.memory_disk import MemoryDisk
+from tests.harness.broker import DATA, InlineFlusher
+from tests.harness.clock import START_MS, settle
+from tests.harness.groups import join_request
+from tests.harness.nodes import Nodes
+from tests.harness.records import batch
 from tests.unit.control.virtual_time import VirtualTimeNodes
-from tests.unit.coordinator.fakes import join_request, settle
-from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import START_MS, batch
 
 SECOND_MS = 1000
 DAY_MS = 24 * 3600 * SECOND_MS
 
 
 @pytest.fixture
-async def nodes() -> VirtualTimeNodes:
+def nodes() -> VirtualTimeNodes:
     """Return a cluster of one broker."""
-    return await VirtualTimeNodes(None, 1).start()
+    return VirtualTimeNodes(None, 1)
 
 
 async def test_timers_fire_in_the_order_of_real_time() -> None:
     """Sessions of many groups on three brokers expire at their own millisecond, in order."""
-    nodes = await VirtualTimeNodes(None, 3).start()
+    nodes = VirtualTimeNodes(None, 3)
     timeouts_ms = {"late": 300_000, "early": 6_000, "middle": 45_000, "never": 300_001}
     for group, timeout_ms in timeouts_ms.items():
-        await nodes.join_with(group, timeout_ms)
+        nodes.join_with(group, timeout_ms)
     ended: list[tuple[str, int]] = []
 
     def noted(group_id: str, rebalance: Any) -> None:
@@ -55,7 +60,7 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(
     for _ in range(2):
         request = join_request("g")
         request.session_timeout_ms = request.rebalance_timeout_ms = 60_000
-        nodes.send(1, "JoinGroup", request, 3)
+        nodes.send(request, 3, node_id=1)
     await settle()
     group = nodes.classic("g")
     # Both members have joined; neither sends SyncGroup or a heartbeat.
@@ -69,11 +74,11 @@ async def test_what_follows_from_a_timer_happens_within_the_advance(
 
 async def test_offsets_of_an_empty_group_expire_in_one_call(nodes: VirtualTimeNodes) -> None:
     """Offsets of an empty group expire after offsets.retention.minutes, and so does the group."""
-    assert await nodes.commit(1, "g", 5) == ErrorCode.NONE
+    assert nodes.commit(1, "g", 5) == ErrorCode.NONE
     await nodes.controller.advance(7 * DAY_MS - 1)
-    assert await nodes.committed(1, "g") == (ErrorCode.NONE, 5)
+    assert nodes.committed(1, "g") == (ErrorCode.NONE, 5)
     await nodes.controller.advance(600 * SECOND_MS)  # the next expiry check
-    assert await nodes.committed(1, "g") == (ErrorCode.NONE, -1)
+    assert nodes.committed(1, "g") == (ErrorCode.NONE, -1)
     assert "g" not in nodes.cluster.brokers[1].groups.tasks
 
 
@@ -122,8 +127,7 @@ async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNo
     await nodes.controller.freeze()
     call = nodes.fetch(5)
     while not call.answered:
-        nodes.clock.time_ms += 1
-        await asyncio.wait([asyncio.create_task(settle())], timeout=0.01)
+        nodes.advance(1)
     assert nodes.elapsed_ms == 0
 
 
@@ -134,7 +138,7 @@ async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTime
     loop.
     """
     await nodes.controller.freeze()
-    nodes.clock.time_ms += 10_000
+    nodes.advance(10_000)
     await nodes.controller.resume()
     call = nodes.fetch(5_000)
     await nodes.controller.advance(4_999)
@@ -145,13 +149,13 @@ async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTime
 
 async def test_frozen_the_initial_delay_does_not_end() -> None:
     """While time is frozen, the initial rebalance delay does not end."""
-    nodes = await VirtualTimeNodes(None, 1, group_initial_rebalance_delay_ms="3000").start()
+    nodes = VirtualTimeNodes(None, 1, group_initial_rebalance_delay_ms="3000")
     await nodes.controller.freeze()
     await nodes.controller.freeze()
     calls = []
     for _ in range(3):
-        calls.append(nodes.send(1, "JoinGroup", join_request("g"), 3))
-        nodes.clock.time_ms += 10_000
+        calls.append(nodes.send(join_request("g"), 3, node_id=1))
+        nodes.advance(10_000)
         await settle()
     group = nodes.classic("g")
     assert group.state is PREPARING_REBALANCE
@@ -166,19 +170,20 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
     await nodes.controller.resume()
     await nodes.controller.resume()
     assert nodes.elapsed_ms == 6_000
-    nodes.clock.time_ms += 7
+    nodes.advance(7)
     assert nodes.elapsed_ms == 6_007
 
 
 async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNodes) -> None:
     """A heartbeat that arrived before an advance counts at its arrival time."""
-    member_id = await nodes.join(1, "g")
+    member_id = nodes.join(1, "g")
     await nodes.controller.advance(9_000)
     request = join_request("h")
-    joining = nodes.send(1, "JoinGroup", request, 3)
-    beat = asyncio.create_task(nodes.heartbeat(1, "g", member_id))
+    joining = nodes.send(request, 3, node_id=1)
+    beats: list[int] = []
+    asyncio.get_running_loop().call_soon(lambda: beats.append(nodes.heartbeat(1, "g", member_id)))
     await nodes.controller.advance(9_999)
-    assert await beat == ErrorCode.NONE
+    assert beats == [ErrorCode.NONE]
     assert joining.answered
     assert nodes.classic("g").membership.members
 
@@ -212,17 +217,19 @@ async def test_a_broker_that_does_not_come_to_rest_is_an_error(
         await nodes.controller.advance(1_000)
     assert released == [True]
     assert not nodes.controller.is_frozen
-    nodes.clock.time_ms += 5
+    nodes.advance(5)
     assert nodes.elapsed_ms == 5
 
 
-async def test_without_control_there_is_no_virtual_clock() -> None:
+def test_without_control_there_is_no_virtual_clock() -> None:
     """Without clock control the brokers use the machine's clock itself."""
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     clock: BrokerClock = nodes.clock
     assert nodes.cluster.clock is nodes.cluster.client_clock is clock
+    config = Config(overrides={"log.dirs": DATA})
+    cluster = compose(config, SystemClock(), MemoryDisk(), flusher=InlineFlusher(nodes.clock))
     with pytest.raises(ClockError, match="has no virtual clock"):
-        ClockController(nodes.cluster)
+        ClockController(cluster)
 
 
 async def test_a_reset_resets_the_clock(

@@ -18,22 +18,20 @@ from protocol.apis.consumer_group_heartbeat import (
 from protocol.apis.share_fetch import ShareFetchPartition, ShareFetchRequest, ShareFetchTopic
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.apis.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from protocol.schema import Message
+from storage.memory_disk import MemoryDisk
+from tests.harness.clock import settle
+from tests.harness.records import batch
 from tests.unit.control.virtual_time import VirtualTimeNodes
-from tests.unit.coordinator.fakes import settle
 from tests.unit.core.groups.streams.context import READS_THREE
-from tests.unit.topics.fakes import batch
 
 
 class ModernNodes(VirtualTimeNodes):
     """A broker with the topics `t` and `three`, and clients of all kinds of groups."""
 
-    async def start(self) -> ModernNodes:
-        """Start the cluster."""
-        await super().start()
-        self.cluster.topics.create("three", 3, {})
-        await self.loaded()
-        return self
+    def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: Any) -> None:
+        super().__init__(disk, count, **overrides)
+        self.topics.create("three", 3, {})
+        self.loaded()
 
     def topic_id(self, name: str) -> bytes:
         """Return the id of a topic."""
@@ -41,16 +39,7 @@ class ModernNodes(VirtualTimeNodes):
         assert topic is not None
         return topic.topic_id
 
-    async def ask(self, api: str, request: Message, version: int) -> Any:
-        """Return the response of the broker."""
-        call = self.send(1, api, request, version)
-        for _ in range(100):
-            if call.replies:
-                break
-            await settle()
-        return call.replies[0]
-
-    async def beat(
+    def beat(
         self, member_id: str, epoch: int, owned: list[int] | None = None
     ) -> ConsumerGroupHeartbeatResponse:
         """Send a heartbeat of a member that subscribes to `three`; return the response."""
@@ -64,21 +53,21 @@ class ModernNodes(VirtualTimeNodes):
         if owned is not None:
             one = OwnedTopicPartitions(topic_id=self.topic_id("three"), partitions=owned)
             request.topic_partitions = [one]
-        answer = await self.ask("ConsumerGroupHeartbeat", request, 1)
+        answer = self.ask(request, 1)
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         assert not answer.error_code, answer
         return answer
 
-    async def share(self, member_id: str, epoch: int) -> int:
+    def share(self, member_id: str, epoch: int) -> int:
         """Send a heartbeat of a share group member that subscribes to `t`; return its epoch."""
         request = ShareGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch)
         if not epoch:
             request.subscribed_topic_names = ["t"]
-        answer = await self.ask("ShareGroupHeartbeat", request, 1)
+        answer = self.ask(request, 1)
         assert not answer.error_code, answer
         return int(answer.member_epoch)
 
-    async def take(self, member_id: str, epoch: int) -> int:
+    def take(self, member_id: str, epoch: int) -> int:
         """Send a ShareFetch for `t`; return the number of acquired records."""
         partition = ShareFetchPartition(partition_index=0)
         topic = ShareFetchTopic(topic_id=self.topic_id("t"), partitions=[partition])
@@ -93,7 +82,7 @@ class ModernNodes(VirtualTimeNodes):
             batch_size=500,
             topics=[topic],
         )
-        answer = await self.ask("ShareFetch", request, 2)
+        answer = self.ask(request, 2)
         assert not answer.error_code, answer
         return sum(
             one.last_offset - one.first_offset + 1
@@ -111,9 +100,9 @@ class ModernNodes(VirtualTimeNodes):
 
 
 @pytest.fixture
-async def nodes() -> ModernNodes:
+def nodes() -> ModernNodes:
     """Return a cluster of one broker."""
-    return await ModernNodes(None, 1).start()
+    return ModernNodes(None, 1)
 
 
 def of(found: dict[str, Any], member_id: str) -> dict[str, Any]:
@@ -127,16 +116,16 @@ async def test_a_member_that_waits(nodes: ModernNodes) -> None:
 
     The owner is fenced when it does not revoke within its rebalance timeout.
     """
-    await nodes.beat("a", 0)
+    nodes.beat("a", 0)
     await nodes.controller.advance(1_000)
-    await nodes.beat("b", 0)
+    nodes.beat("b", 0)
     found = await nodes.group()
     assert (found["type"], found["state"], found["generation"]) == ("consumer", "Reconciling", 3)
     waiting = of(found, "b")
     assert waiting["assignment"] == {}
     assert waiting["waits_for"] == "a to release three 2"
     assert of(found, "a")["state"] == "STABLE"
-    await nodes.beat("a", 2)
+    nodes.beat("a", 2)
     await nodes.controller.advance(2_000)
     found = await nodes.group()
     assert of(found, "b")["waiting_ms"] == 2_000
@@ -166,7 +155,7 @@ async def test_a_member_that_waits(nodes: ModernNodes) -> None:
     assert "epoch 3: b on /127.0.0.1 joined; 0 of 2 members with the new assignment" in line
     assert " after 2 000 ms so far" in line
     await nodes.controller.advance(28_000)
-    await nodes.beat("b", 3)
+    nodes.beat("b", 3)
     found = await nodes.group()
     assert [one["member_id"] for one in found["members"]] == ["b"]
     assert of(found, "b")["assignment"] == {"three": [0, 1, 2]}
@@ -179,18 +168,18 @@ async def test_a_member_that_waits(nodes: ModernNodes) -> None:
 
 async def test_the_interval_between_assignments(nodes: ModernNodes) -> None:
     """The first heartbeat after the assignment interval computes the next target assignment."""
-    await nodes.beat("a", 0)
-    assert (await nodes.beat("b", 0)).member_epoch == 2
+    nodes.beat("a", 0)
+    assert (nodes.beat("b", 0)).member_epoch == 2
     assert (await nodes.group())["state"] == "Assigning"
     await nodes.controller.advance(999)
-    assert (await nodes.beat("b", 2)).member_epoch == 2
+    assert (nodes.beat("b", 2)).member_epoch == 2
     await nodes.controller.advance(1)
-    assert (await nodes.beat("b", 2)).member_epoch == 3
+    assert (nodes.beat("b", 2)).member_epoch == 3
 
 
 async def test_sessions_end(nodes: ModernNodes) -> None:
     """Each session ends at its own millisecond while time is advanced."""
-    await nodes.beat("a", 0)
+    nodes.beat("a", 0)
     await nodes.controller.advance(44_999)
     assert len((await nodes.group())["members"]) == 1
     await nodes.controller.advance(1)
@@ -201,13 +190,13 @@ async def test_sessions_end(nodes: ModernNodes) -> None:
 async def test_share_partitions(nodes: ModernNodes) -> None:
     """In-flight records of share partitions are shown until they reach the delivery limit."""
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
-    epoch = await nodes.share("m", 0)
+    epoch = nodes.share("m", 0)
     assert not from_json(await nodes.group()).is_settled
     await nodes.controller.advance(1_000)
-    epoch = await nodes.share("m", epoch)
+    epoch = nodes.share("m", epoch)
     nodes.partition("t", 0).append(batch(b"1"), nodes.cluster.clock.now_ms())
     for delivery in range(1, 6):
-        assert await nodes.take("m", delivery - 1) == 1
+        assert nodes.take("m", delivery - 1) == 1
         found = await nodes.group()
         (partition,) = found["share_partitions"]
         assert partition["states"] == {"Acquired": 1}
@@ -220,7 +209,7 @@ async def test_share_partitions(nodes: ModernNodes) -> None:
         assert seen.share_partitions[TopicPartition("t", 0)].deliveries == {delivery: 1}
         assert "  t-0: from 0 on, 1 in flight" in str(seen).splitlines()
         await nodes.controller.advance(30_000)
-        epoch = await nodes.share("m", epoch)
+        epoch = nodes.share("m", epoch)
     assert from_json(await nodes.group()).share_partitions[TopicPartition("t", 0)].given_up == (
         GivenUp(0, 0, 5, "m"),
     )
@@ -250,13 +239,13 @@ async def test_streams_tasks(nodes: ModernNodes) -> None:
         standby_tasks=[],
         warmup_tasks=[],
     )
-    await nodes.ask("StreamsGroupHeartbeat", request, 0)
+    nodes.ask(request, 0)
     found = await nodes.group()
     assert "0 of 1 member with the new assignment after 0 ms so far" in found["under_way"][0]
     assert of(found, "s")["assignment"] == {}
     await nodes.controller.advance(3_000)
     request = StreamsGroupHeartbeatRequest(group_id="g", member_id="s", member_epoch=1)
-    await nodes.ask("StreamsGroupHeartbeat", request, 0)
+    nodes.ask(request, 0)
     found = await nodes.group()
     assert (found["type"], found["state"]) == ("streams", "Stable")
     member = of(found, "s")

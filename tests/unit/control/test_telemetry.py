@@ -15,7 +15,7 @@ from protocol.apis.push_telemetry import PushTelemetryRequest
 from protocol.compression import Compression, compress
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
-from tests.unit.nodes import Nodes
+from tests.harness.nodes import Nodes
 
 ID = bytes(15) + b"\7"
 TIME_MS = 1_700_000_000_123
@@ -24,7 +24,8 @@ TIME_MS = 1_700_000_000_123
 class ControlledNodes(Nodes):
     """The brokers of a cluster with a control server."""
 
-    has_virtual_clock = True
+    def __init__(self) -> None:
+        super().__init__(has_virtual_clock=True)
 
 
 def metrics_of(**counts: int) -> bytes:
@@ -42,10 +43,10 @@ def metrics_of(**counts: int) -> bytes:
     return encoded
 
 
-async def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
+def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
     """Get a subscription and push metrics; return the error of the push."""
     request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
-    answer = await nodes.answer(1, "GetTelemetrySubscriptions", request)
+    answer = nodes.ask(request, node_id=1)
     assert not answer.error_code
     push = PushTelemetryRequest(
         client_instance_id=ID,
@@ -53,7 +54,7 @@ async def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
         metrics=metrics,
         **fields,
     )
-    return ErrorCode((await nodes.answer(1, "PushTelemetry", push)).error_code)
+    return ErrorCode((nodes.ask(push, node_id=1)).error_code)
 
 
 async def asked(nodes: Nodes, client: str) -> dict[str, Any]:
@@ -65,10 +66,10 @@ async def asked(nodes: Nodes, client: str) -> dict[str, Any]:
 @pytest.mark.parametrize("compression", list(Compression))
 async def test_the_last_push_of_a_client_is_shown(compression: Compression) -> None:
     """A client's last push is found by instance id and by client id, whatever its compression."""
-    nodes = await ControlledNodes().start()
+    nodes = ControlledNodes()
     nodes.cluster.telemetry.configs.set({"all": {"metrics": "*", "interval.ms": "100"}})
     metrics = compress(compression, metrics_of(records=5))
-    assert await pushed(nodes, metrics, compression_type=int(compression)) is ErrorCode.NONE
+    assert pushed(nodes, metrics, compression_type=int(compression)) is ErrorCode.NONE
     listed = await telemetry.telemetry(ControlRequest(nodes.cluster, {}, {}, b""))
     assert listed["subscriptions"] == [{"name": "all", "metrics": "*", "interval.ms": "100"}]
     (client,) = listed["clients"]
@@ -95,11 +96,11 @@ async def test_unknown_clients_and_bytes_that_are_no_metrics_are_errors() -> Non
 
     As in Kafka, a push is not decoded on arrival.
     """
-    nodes = await ControlledNodes().start()
+    nodes = ControlledNodes()
     with pytest.raises(ControlError) as refusal:
         await asked(nodes, "test")
     assert (refusal.value.status, str(refusal.value)) == (404, "no client test has pushed metrics")
-    assert await pushed(nodes, b"\xff\xff\xff") is ErrorCode.NONE
+    assert pushed(nodes, b"\xff\xff\xff") is ErrorCode.NONE
     with pytest.raises(ControlError) as refusal:
         await asked(nodes, "test")
     assert refusal.value.status == 500
@@ -109,8 +110,8 @@ async def test_without_the_package_the_answer_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the telemetry package the response names the extra to install."""
-    nodes = await ControlledNodes().start()
-    assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
+    nodes = ControlledNodes()
+    assert pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
     whole = builtins.__import__
 
     def without(name: str, *arguments: Any) -> Any:
@@ -131,27 +132,25 @@ async def test_a_long_answer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     A push of 1 MB may have hundreds of thousands of empty data points.
     """
     monkeypatch.setattr(telemetry, "MOST_POINTS", 400)
-    nodes = await ControlledNodes().start()
-    assert await pushed(nodes, metrics_of(**{f"m{one}": one for one in range(500)})) == 0
+    nodes = ControlledNodes()
+    assert pushed(nodes, metrics_of(**{f"m{one}": one for one in range(500)})) == 0
     shown = await asked(nodes, "test")
     assert (sum(len(one["points"]) for one in shown["metrics"]), shown["is_whole"]) == (400, False)
 
 
-async def test_pushes_are_kept_for_a_control_server_alone() -> None:
+def test_pushes_are_kept_for_a_control_server_alone() -> None:
     """Without a control server pushes are not stored."""
-    nodes = await Nodes().start()
-    assert await pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
+    nodes = Nodes()
+    assert pushed(nodes, metrics_of(a=1)) is ErrorCode.NONE
     assert not nodes.cluster.telemetry.pushes
 
 
-async def test_brokers_share_subscriptions_and_know_instances_of_their_own() -> None:
+def test_brokers_share_subscriptions_and_know_instances_of_their_own() -> None:
     """Brokers share subscriptions, but each broker tracks the client instances itself."""
-    nodes = await Nodes().start()
+    nodes = Nodes()
     nodes.cluster.telemetry.configs.set({"s": {"metrics": "a"}})
     request = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
-    first, second, third = [
-        await nodes.answer(node_id, "GetTelemetrySubscriptions", request) for node_id in (1, 2, 1)
-    ]
+    first, second, third = [nodes.ask(request, node_id=node_id) for node_id in (1, 2, 1)]
     assert first.requested_metrics == second.requested_metrics == ["a"]
     assert first.subscription_id == second.subscription_id
     assert third.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED

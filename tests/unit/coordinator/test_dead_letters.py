@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.clock.timer_heap import HeapTimer
 from coordinator_server.coordinator import dead_letters
 from coordinator_server.core.share_partitions.dead_letters import QueueOutcome
 from coordinator_server.core.share_partitions.in_flight import DeadLetters
@@ -16,8 +17,8 @@ from coordinator_server.steps import Steps
 from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.compression import Compression
-from tests.unit.core.share_partitions.broker import ShareBroker
-from tests.unit.topics.fakes import FakeTimer, batch
+from tests.harness.records import batch
+from tests.harness.shares import ShareBroker
 
 REJECT, RELEASE = 3, 2
 QUEUE = "dlq.q"
@@ -31,7 +32,7 @@ def make(
 ) -> ShareBroker:
     """Return a broker whose group "g" has a dead letter queue of two partitions."""
     broker = ShareBroker(num_partitions="3", **{_MAY_CREATE: str(may_create).lower()})
-    broker.configs[DEAD_LETTER_TOPIC] = QUEUE
+    broker.configure({DEAD_LETTER_TOPIC: QUEUE})
     if exists:
         broker.topics.create(QUEUE, 2, IS_QUEUE | (configs or {}))
     return broker
@@ -43,7 +44,7 @@ def reject(broker: ShareBroker, *sizes: int, index: int = 0, **fields: object) -
     broker.fetched(("t", index), max_records=10_000)
     last = sum(sizes) - 1
     assert broker.acknowledged(("t", index, 0, last, REJECT)) == {f"t-{index}": 0}
-    broker.scheduler.turn()
+    broker.turn()
 
 
 def records(broker: ShareBroker, index: int = 0, name: str = QUEUE) -> list[Record]:
@@ -60,13 +61,9 @@ def offsets(found: Sequence[Record]) -> list[int]:
     return [int(dict(one.headers)["__dlq.errors.offset"] or b"") for one in found]
 
 
-def timers(broker: ShareBroker) -> list[FakeTimer]:
+def timers(broker: ShareBroker) -> list[HeapTimer]:
     """Return the scheduled attempts."""
-    return [
-        one
-        for one in broker.scheduler.timers
-        if not one.cancelled and "_again" in str(one.callback)
-    ]
+    return [one for one in broker.clock.timers if "_again" in str(one._callback)]
 
 
 def error_of(broker: ShareBroker) -> str | None:
@@ -123,7 +120,7 @@ def test_headers_are_all_there_is_without_copies() -> None:
 def test_copies_have_key_and_value(compression: Compression) -> None:
     """Copies have the key and value of the original record, but not its headers, as in Kafka."""
     broker = make()
-    broker.configs |= COPY
+    broker.configure(COPY)
     reject(broker, 3, compression=compression)
     found = records(broker)
     assert [(one.key, one.value) for one in found] == [(b"k", b"v")] * 3
@@ -134,38 +131,38 @@ def test_copies_have_key_and_value(compression: Compression) -> None:
 def test_copies_of_records_that_are_gone_are_headers(deleted: int) -> None:
     """Records below the log start offset have no copies; the records above have."""
     broker = make()
-    broker.configs |= COPY
+    broker.configure(COPY)
     broker.produce("t", 2, 1)
     broker.fetched(("t", 0))
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     partition.delete_records(deleted)
     broker.acknowledged(("t", 0, 0, 2, REJECT))
-    broker.scheduler.turn()
+    broker.turn()
     assert [one.key for one in records(broker)] == [None] * deleted + [b"k"] * (3 - deleted)
 
 
 def test_records_that_cannot_be_read_are_headers() -> None:
     """A dead letter of an unreadable record has only headers."""
     broker = make()
-    broker.configs |= COPY
+    broker.configure(COPY)
     log = SourceLog(batch(b"v")[:-4] + b"\xff" * 4)
     source: Any = SimpleNamespace(log=log, topic_name="t", index=0)
     letters = [DeadLetters(0, 1, 1, True, "A")]
     broker.share_partitions._queues.write("g", source, letters, no_steps)
-    broker.scheduler.turn()
+    broker.turn()
     assert [one.key for one in records(broker)] == [None, None]
 
 
 def test_compacted_offsets_are_read_in_few_steps() -> None:
     """One read skips a gap of compacted offsets, and each read is a step of its own."""
     broker = make()
-    broker.configs |= COPY
+    broker.configure(COPY)
     log = SourceLog(build_batch([Record(900, 1, None, b"v")]).to_bytes())
     source: Any = SimpleNamespace(log=log, topic_name="t", index=0)
     queues = broker.share_partitions._queues
     queues.write("g", source, [DeadLetters(0, 599, 1, True, "A")], no_steps)
-    broker.scheduler.turn()
+    broker.turn()
     assert log.read_offsets == [0]
     assert len(records(broker)) == 600
     log.data = b""
@@ -188,7 +185,7 @@ def test_the_partition_is_chosen_by_that_of_the_records() -> None:
 def test_many_records_go_in_several_batches() -> None:
     """Many dead letters are written in several batches, with one step for each batch."""
     broker = make()
-    broker.configs |= COPY
+    broker.configure(COPY)
     reject(broker, *[700] * 3)
     assert offsets(records(broker)) == list(range(2100))
     partition = broker.topics.partition(QUEUE, 0)
@@ -209,13 +206,13 @@ def test_batches_are_bounded_by_what_the_queue_takes() -> None:
 def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
     """A record that is too large is lost alone, and the reason is reported."""
     broker = make(configs={"max.message.bytes": "1000"})
-    broker.configs |= COPY
+    broker.configure(COPY)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     partition.append(batch(b"a", b"b" * 900, b"c"), broker.clock.now_ms())
     broker.fetched(("t", 0))
     broker.acknowledged(("t", 0, 0, 2, REJECT))
-    broker.scheduler.turn()
+    broker.turn()
     assert offsets(records(broker)) == [0, 2]
     assert (error_of(broker) or "").startswith("MESSAGE_TOO_LARGE: ")
 
@@ -223,13 +220,13 @@ def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
 def test_a_check_that_takes_long_is_done_in_a_thread() -> None:
     """A long check of a record for a compressing queue runs in a thread."""
     broker = make(configs={"compression.type": "gzip", "max.message.bytes": "2000000"})
-    broker.configs |= COPY
+    broker.configure(COPY)
     partition = broker.topics.partition("t", 0)
     assert partition is not None
     partition.append(batch(b"v" * 900_000), broker.clock.now_ms())
     broker.fetched(("t", 0), max_bytes=1 << 24)
     broker.acknowledged(("t", 0, 0, 0, REJECT))
-    broker.scheduler.turn()
+    broker.turn()
     (record,) = records(broker)
     assert record.value == b"v" * 900_000
 
@@ -266,7 +263,7 @@ def test_queues_that_cannot_be_written(
 ) -> None:
     """Records for a queue that cannot be written are archived at once, with a reported reason."""
     broker = make(exists=False, may_create=may_create)
-    broker.configs[DEAD_LETTER_TOPIC] = name
+    broker.configure({DEAD_LETTER_TOPIC: name})
     if configs is not None:
         broker.topics.create(name, 1, configs)
     reject(broker, 2)
@@ -284,8 +281,8 @@ def test_a_queue_that_was_unset_meanwhile() -> None:
     broker.produce("t", 1)
     broker.fetched(("t", 0))
     broker.acknowledged(("t", 0, 0, 0, REJECT))
-    del broker.configs[DEAD_LETTER_TOPIC]
-    broker.scheduler.turn()
+    broker.configure({DEAD_LETTER_TOPIC: None})
+    broker.turn()
     assert error_of(broker) == "Configured DLQ topic name in share group: g is empty."
 
 
@@ -301,12 +298,12 @@ def test_a_queue_without_a_leader_is_tried_again() -> None:
     broker = make()
     lead(broker, -1)
     reject(broker, 2)
-    broker.scheduler.advance(1_000)
+    broker.advance(1_000)
     assert broker.given_up == []
     lead(broker, broker.node_id)
-    broker.scheduler.advance(1_999)
+    broker.advance(1_999)
     assert broker.given_up == []
-    broker.scheduler.advance(1)
+    broker.advance(1)
     assert offsets(records(broker)) == [0, 1]
     assert error_of(broker) is None
 
@@ -317,9 +314,9 @@ def test_a_queue_that_stays_without_a_leader() -> None:
     lead(broker, -1)
     reject(broker, 2)
     for elapsed_ms in (1_000, 2_000, 4_000, 7_999):
-        broker.scheduler.advance(elapsed_ms)
+        broker.advance(elapsed_ms)
         assert broker.given_up == []
-    broker.scheduler.advance(1)
+    broker.advance(1)
     assert error_of(broker) == "dlq.q-0 has no leader"
     assert timers(broker) == []
 
@@ -338,7 +335,7 @@ def test_a_broker_that_stops_writes_no_more(ends: bool) -> None:
     else:
         broker.share_partitions.forget()
     lead(broker, broker.node_id)
-    broker.scheduler.advance(20_000)
+    broker.advance(20_000)
     assert records(broker) == []
     assert broker.given_up == []
     state = broker.persister.states[broker.key("t")]
@@ -352,7 +349,7 @@ def test_letters_of_a_broker_that_stops_at_once() -> None:
     broker.fetched(("t", 0))
     broker.acknowledged(("t", 0, 0, 0, REJECT))
     broker.share_partitions.stop()
-    broker.scheduler.turn()
+    broker.turn()
     assert records(broker) == []
 
 
@@ -377,12 +374,12 @@ def test_a_disk_that_fails() -> None:
 def test_records_over_the_limit() -> None:
     """For records over the delivery limit the header has the reason and the delivery count."""
     broker = make()
-    broker.configs["share.delivery.count.limit"] = "2"
+    broker.configure({"share.delivery.count.limit": "2"})
     broker.produce("t", 1)
     for epoch in range(2):
         broker.fetched(("t", 0), epoch=2 * epoch)
         broker.acknowledged(("t", 0, 0, 0, RELEASE), epoch=2 * epoch + 1)
-    broker.scheduler.turn()
+    broker.turn()
     (record,) = records(broker)
     headers = dict(record.headers)
     assert headers["__dlq.errors.delivery.count"] == b"2"
@@ -404,6 +401,6 @@ def test_letters_of_one_change_have_outcomes_of_their_own() -> None:
 
     letters = [DeadLetters(0, 1, 1, True, "A"), DeadLetters(5, 5, 2, False, "B")]
     broker.share_partitions._queues.write("g", partition, letters, done)
-    broker.scheduler.turn()
+    broker.turn()
     assert outcomes == [(letters[0], QUEUE, None), (letters[1], QUEUE, None)]
     assert offsets(records(broker)) == [0, 1, 5]

@@ -41,8 +41,8 @@ from storage.cleaner import Cleaning
 from storage.log_config import LogConfig
 from storage.memory_disk import MemoryDisk
 from storage.partition_log import PartitionLog
-from tests.sim.broker import blank_group, durable_state
-from tests.unit.coordinator.fakes import GroupBroker, settle
+from tests.harness.groups import GroupBroker
+from tests.harness.one_group import blank_group, durable_state
 from tests.unit.storage.support import DIRECTORY, NOW_MS, flip, open_log, own
 
 Pair = tuple[bytes | None, bytes | None]
@@ -353,23 +353,23 @@ def test_members_are_loaded_in_steps_too() -> None:
     assert decoding.groups["g"].member_count == 4000
 
 
-async def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_stop_leaves_snapshots_for_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a clean stop groups are loaded from snapshots; after a kill, from the log."""
     disk = MemoryDisk()
     broker = GroupBroker(disk)
-    await broker.join("g")
-    await broker.commit("h", 5)
+    broker.join("g")
+    broker.commit("h", 5)
     broker.groups.stop()
     broker.topics.close()
     monkeypatch.setattr("coordinator_server.coordinator.offsets_partition.OffsetsReplay", None)
     broker = GroupBroker(disk)
-    await settle()
-    assert await broker.committed("h") == 5
+    broker.turn()
+    assert broker.committed("h") == 5
     assert len(broker.classic("g").membership.members) == 1
-    await broker.commit("h", 6)
+    broker.commit("h", 6)
     disk.processes_died()
     monkeypatch.undo()
     broker = GroupBroker(disk)
-    await settle()
-    assert await broker.committed("h") == 6
+    broker.turn()
+    assert broker.committed("h") == 6
     broker.groups.stop()

@@ -8,7 +8,6 @@ from random import Random
 
 import pytest
 
-from coordinator_server.apis import write_share_group_state
 from coordinator_server.core.share_partitions.persister import ShareState, StateBatch
 from coordinator_server.core.share_state.coordinator_key import coordinator_key
 from coordinator_server.core.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
@@ -20,7 +19,7 @@ from protocol.errors import ErrorCode as E
 from storage.errors import StorageError
 from storage.flush import Done
 from storage.memory_disk import Crash, MemoryDisk
-from tests.unit.coordinator.share_state_broker import (
+from tests.harness.share_states import (
     ShareStateBroker,
     error_of,
     write_request,
@@ -41,6 +40,8 @@ class Keeper(ShareStateBroker):
         """Initialize a share partition."""
         answers: list[StateOutcome] = []
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
+        if not answers:
+            self.turn()
         return answers[0]
 
     def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> StateOutcome:
@@ -48,12 +49,16 @@ class Keeper(ShareStateBroker):
         answers: list[StateOutcome] = []
         write = StateWrite(1, leader_epoch, -1, 0, [StateBatch(first, first + 9, 2, 1)])
         self.share_states.write(self.key(partition), write, answers.append)
+        if not answers:
+            self.turn()
         return answers[0]
 
     def read(self, partition: int = 0, leader_epoch: int = 0) -> ShareState:
         """Return the state."""
         answers: list[ShareState] = []
         self.share_states.read(self.key(partition), leader_epoch, answers.append)
+        if not answers:
+            self.turn()
         return answers[0]
 
 
@@ -64,7 +69,7 @@ def restarted(broker: ShareStateBroker, random: Random | None = None, /, **setti
     else:
         broker.disk.power_cut(random)
     again = Keeper(broker.disk, **settings)
-    again.scheduler.turn()
+    again.turn()
     assert not again.share_states.is_loading
     return again
 
@@ -109,7 +114,6 @@ def test_a_crash_anywhere(torn: bool, seed: int | None) -> None:
     while True:
         disk = MemoryDisk()
         broker = Keeper(disk, **settings)
-        broker.log_manager.flusher = None  # without a flusher, an append syncs its data itself
         disk.crash_at(points, torn=torn)
         answered = []
         with suppress(Crash):
@@ -156,7 +160,7 @@ def test_a_record_that_is_too_large() -> None:
     broker.initialize()
     batches = [(20 * number, 20 * number, 2, 1) for number in range(20)]
     request = write_request(broker.t.topic_id, 0, *batches)
-    error, message = error_of(broker.ask_now(write_share_group_state.handle, request))
+    error, message = error_of(broker.ask(request, 0))
     assert error is E.UNKNOWN_SERVER_ERROR
     assert message == f"Unable to write share group state: {E.MESSAGE_TOO_LARGE.message}"
     assert broker.read().batches == ()
@@ -167,7 +171,7 @@ class Flusher:
 
     def __init__(self, broker: Keeper) -> None:
         self._waiting: deque[Done] = deque()
-        broker.log_manager.use(self)  # type: ignore[arg-type]  # its only used method
+        broker.logs.use(self)  # type: ignore[arg-type]  # its only used method
 
     def when_flushed(self, log: object, done: Done) -> None:
         """Queue the callback."""
@@ -225,7 +229,7 @@ def test_a_partition_is_given_up_and_taken_over() -> None:
     broker.share_states.immigrate(partition)
     assert broker.share_states.is_loading
     assert broker.read().error is E.COORDINATOR_LOAD_IN_PROGRESS
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.read() == before
 
 
@@ -236,7 +240,7 @@ def test_a_stopped_coordinator() -> None:
     broker.share_states.stop()
     assert broker.read().error is E.COORDINATOR_NOT_AVAILABLE
     assert broker.share_states.ensure_topic() is E.COORDINATOR_NOT_AVAILABLE
-    assert all(timer.cancelled for timer in broker.scheduler.timers)
+    assert broker.clock.timers == []
 
 
 def test_without_the_topic_nothing_is_known_any_more() -> None:
@@ -261,7 +265,7 @@ def test_the_state_of_a_deleted_topic_goes_with_it() -> None:
             broker.key()._replace(topic_id=other.topic_id, partition=partition), 1, 0, _ignore
         )
     run_all(broker.topics.delete([other]))
-    broker.scheduler.turn()
+    broker.turn()
     assert len(broker.led().shard) == 1
     tombstones = [one for one in broker.records() if one[1] is None]
     assert len(tombstones) == 30
@@ -275,12 +279,12 @@ def test_what_is_out_of_date_is_deleted() -> None:
     settings = {"share_coordinator_snapshot_update_records_per_snapshot": "2"}
     broker = Keeper(**settings)
     log = broker.topics.log(SHARE_STATE_TOPIC, 0)
-    broker.scheduler.advance(5 * MINUTE_MS)  # the coordinator has no records to delete
+    broker.advance(5 * MINUTE_MS)  # the coordinator has no records to delete
     broker.initialize()
     for first in range(0, 40, 10):
         broker.write(0, first)
     assert log.log_start_offset == 0
-    broker.scheduler.advance(5 * MINUTE_MS)
+    broker.advance(5 * MINUTE_MS)
     assert log.log_start_offset == 3
     before = broker.read()
     assert [type(one) for one in broker.records()][:2] == [ShareSnapshot, ShareUpdate]
@@ -298,11 +302,11 @@ def test_a_log_that_cannot_be_pruned_is_pruned_later() -> None:
     end = log.log_end_offset
     log.log_end_offset = 0
     broker.share_states.prune()
-    broker.scheduler.turn()
+    broker.turn()
     log.log_end_offset = end
     assert log.log_start_offset == 0
     broker.share_states.prune()
-    broker.scheduler.turn()
+    broker.turn()
     assert log.log_start_offset == 1
 
 
@@ -315,15 +319,15 @@ def test_cold_share_partitions_hold_nothing_back() -> None:
     for first in range(0, 60, 10):
         broker.write(0, first)
     # The coordinator prunes the log before it rewrites state.
-    broker.scheduler.advance(5 * MINUTE_MS)
+    broker.advance(5 * MINUTE_MS)
     assert log.log_start_offset == 0
     rewritten = broker.records()[-2:]
     assert [one.key.partition for one in rewritten] == [1, 0]
     end = log.log_end_offset
     assert broker.headers()[-1].record_count == 2
-    broker.scheduler.advance(5 * MINUTE_MS)
+    broker.advance(5 * MINUTE_MS)
     assert log.log_start_offset == end - 2
-    broker.scheduler.advance(50 * MINUTE_MS)  # without new writes the coordinator rewrites no state
+    broker.advance(50 * MINUTE_MS)  # without new writes the coordinator rewrites no state
     assert log.log_end_offset == end
     assert broker.read(1).error is E.NONE
 
@@ -367,7 +371,7 @@ def test_a_log_that_cannot_be_loaded() -> None:
     assert partition is not None
     partition.log.log_end_offset += 1
     broker.share_states.immigrate(partition)
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.read().error is E.NOT_COORDINATOR
 
 

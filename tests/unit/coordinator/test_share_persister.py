@@ -20,9 +20,8 @@ from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from coordinator_server.topics.topic import Topic
 from protocol.errors import ErrorCode as E
 from storage.errors import StorageError
-from tests.unit.coordinator.fakes import settle
-from tests.unit.coordinator.share_state_broker import ShareStateBroker
-from tests.unit.nodes import Nodes
+from tests.harness.nodes import Nodes
+from tests.harness.share_states import ShareStateBroker
 
 BATCHES = (StateBatch(0, 9, 2, 1),)
 STATE = ShareState(E.NONE, 1, 0, BATCHES)
@@ -83,7 +82,7 @@ UNINITIALIZED = ShareState(
 def wait(broker: ShareStateBroker, elapsed_ms: int) -> None:
     """Advance the time in small steps."""
     for _ in range(0, elapsed_ms, 20):
-        broker.scheduler.advance(20)
+        broker.advance(20)
 
 
 def load(broker: ShareStateBroker) -> Callable[[], None]:
@@ -93,8 +92,8 @@ def load(broker: ShareStateBroker) -> Callable[[], None]:
     assert partition is not None
     broker.share_states.immigrate(partition)
     assert broker.share_states.is_loading
-    held, broker.scheduler.soon = broker.scheduler.soon, []
-    return lambda: broker.scheduler.soon.extend(held)
+    held = broker.clock.take_soon()
+    return lambda: broker.clock.soon.extend(held)
 
 
 def test_it_is_asked_at_once() -> None:
@@ -216,6 +215,7 @@ def test_a_closed_persister(waits: bool) -> None:
     asker = Asker(broker.persister, broker.key())
     if waits:
         broker.share_states.stop()
+        timers = broker.clock.timers
         asker.everything()
         assert asker.takes() == []
         broker.persister.close()
@@ -226,7 +226,7 @@ def test_a_closed_persister(waits: bool) -> None:
     assert asker.takes() == [
         *(gone, gone, ShareState(gone), ShareStateSummary(gone), gone, ShareState(gone))
     ]
-    assert all(timer.cancelled for timer in broker.scheduler.timers) or not waits
+    assert not waits or broker.clock.timers == timers
     assert not broker.persister._lines
 
 
@@ -280,7 +280,7 @@ def test_a_long_line_is_asked_in_a_loop() -> None:
 
 async def test_a_cluster() -> None:
     """A call reaches whichever broker leads, and written state survives a change of the leader."""
-    nodes = await Nodes(share_coordinator_state_topic_num_partitions="6").start()
+    nodes = Nodes(share_coordinator_state_topic_num_partitions="6")
     cluster = nodes.cluster
     persister = cluster.shared.share_persister.get()
     topic = cluster.topics.create("t", 4, {})
@@ -303,8 +303,7 @@ async def test_a_cluster() -> None:
             asker.read()
         async with asyncio.timeout(10):
             while not all(asker.answers for asker in askers):
-                nodes.clock.time_ms += 100
-                await settle()
+                nodes.advance(100)
         assert [asker.takes() for asker in askers] == [[STATE]] * 4
         await cluster.start_broker(node_id)
     await cluster.stop()
@@ -314,7 +313,7 @@ async def test_a_cluster() -> None:
 
 async def test_a_partition_without_a_leader() -> None:
     """Share partitions of an offline partition have no coordinator until its broker is back."""
-    nodes = await Nodes(None, 2, share_coordinator_state_topic_replication_factor="1").start()
+    nodes = Nodes(None, 2, share_coordinator_state_topic_replication_factor="1")
     cluster = nodes.cluster
     topic = cluster.topics.create("t", 1, {})
     asker = Asker(cluster.shared.share_persister.get(), SharePartitionKey("g", topic.topic_id, 0))
@@ -328,8 +327,7 @@ async def test_a_partition_without_a_leader() -> None:
     asker.read()
     async with asyncio.timeout(10):
         while len(asker.answers) < 2:
-            nodes.clock.time_ms += 100
-            await settle()
+            nodes.advance(100)
     assert asker.takes() == [E.NONE, STATE]
     await cluster.stop()
 

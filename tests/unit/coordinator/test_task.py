@@ -29,7 +29,7 @@ from protocol.codec import decoder, encoder
 from protocol.errors import ErrorCode
 from protocol.schema import Message, ReceivedColumns
 from storage.errors import StorageError
-from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker
 from tests.unit.core.groups.consumer.context import ConsumerContext
 from tests.unit.core.groups.context import GroupContext, Member, commit, commit_answer, offsets
 

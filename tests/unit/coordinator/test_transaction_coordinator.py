@@ -14,7 +14,7 @@ from protocol.apis.end_txn import EndTxnRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
 from protocol.errors import ErrorCode as E
 from storage.memory_disk import Crash, MemoryDisk
-from tests.unit.coordinator.transaction_broker import V1, V2, Producer, TransactionBroker
+from tests.harness.transactions import V1, V2, Producer, TransactionBroker
 
 
 def in_transaction(broker: TransactionBroker, *partitions: int) -> Producer:
@@ -27,7 +27,7 @@ def in_transaction(broker: TransactionBroker, *partitions: int) -> Producer:
 
 
 @pytest.mark.parametrize("commits", [True, False])
-async def test_a_reader_of_committed_records_sees_all_or_nothing(commits: bool) -> None:
+def test_a_reader_of_committed_records_sees_all_or_nothing(commits: bool) -> None:
     """A read_committed reader sees none of an open transaction, and then all or none of it."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
@@ -37,7 +37,7 @@ async def test_a_reader_of_committed_records_sees_all_or_nothing(commits: bool) 
     assert broker.state().state is (S.COMPLETE_COMMIT if commits else S.COMPLETE_ABORT)
 
 
-async def test_transactions_v2_add_partitions_with_their_records() -> None:
+def test_transactions_v2_add_partitions_with_their_records() -> None:
     """Produce 12 needs no AddPartitionsToTxn, and each EndTxn returns a new epoch."""
     broker = TransactionBroker()
     producer = broker.init()
@@ -53,9 +53,7 @@ async def test_transactions_v2_add_partitions_with_their_records() -> None:
 @pytest.mark.parametrize(
     ("version", "error"), [(9, E.INVALID_TXN_STATE), (11, E.TRANSACTION_ABORTABLE)]
 )
-async def test_records_of_a_partition_that_was_not_added_are_refused(
-    version: int, error: E
-) -> None:
+def test_records_of_a_partition_that_was_not_added_are_refused(version: int, error: E) -> None:
     """Records of a partition that was not added are refused (KIP-890).
 
     Otherwise they would open a transaction that no client ends.
@@ -68,14 +66,14 @@ async def test_records_of_a_partition_that_was_not_added_are_refused(
     assert broker.topics.log("t", 0).log_end_offset == 0
 
 
-async def test_verification_can_be_switched_off() -> None:
+def test_verification_can_be_switched_off() -> None:
     """With `transaction.partition.verification.enable=false` records need no added partition."""
     broker = TransactionBroker(transaction_partition_verification_enable="false")
     assert broker.produce(broker.init(), b"v") is E.NONE
 
 
 @pytest.mark.parametrize("version", [11, 12])
-async def test_records_that_come_after_the_end_are_refused(version: int) -> None:
+def test_records_that_come_after_the_end_are_refused(version: int) -> None:
     """Records after the end of a transaction are refused, by epoch or by partition."""
     broker = TransactionBroker()
     producer = broker.init()
@@ -87,7 +85,7 @@ async def test_records_that_come_after_the_end_are_refused(version: int) -> None
     assert broker.committed_values() == [b"in time"]
 
 
-async def test_a_new_producer_fences_the_old_one() -> None:
+def test_a_new_producer_fences_the_old_one() -> None:
     """A new producer aborts the open transaction of the old one before it starts."""
     broker = TransactionBroker()
     old = in_transaction(broker, 0)
@@ -99,13 +97,13 @@ async def test_a_new_producer_fences_the_old_one() -> None:
     assert broker.add(old, 0) is E.PRODUCER_FENCED
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     """A transaction is aborted at the first check after its timeout; the producer is fenced."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0)
-    broker.scheduler.advance(60_000)
+    broker.advance(60_000)
     assert broker.state().state is S.ONGOING
-    broker.scheduler.advance(10_000)
+    broker.advance(10_000)
     assert broker.state().state is S.COMPLETE_ABORT
     assert broker.committed_values() == []
     assert broker.end(producer).error_code == E.PRODUCER_FENCED
@@ -120,23 +118,23 @@ async def test_a_transaction_that_takes_too_long_is_aborted() -> None:
         (1000, E.NONE),
     ],
 )
-async def test_the_timeout_has_limits(timeout_ms: int, error: E) -> None:
+def test_the_timeout_has_limits(timeout_ms: int, error: E) -> None:
     """The timeout must be positive and at most `transaction.max.timeout.ms`."""
     broker = TransactionBroker(transaction_max_timeout_ms="1000")
     request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=timeout_ms)
-    assert broker.answer_now("InitProducerId", request).error_code == error
+    assert broker.ask(request).error_code == error
 
 
-async def test_an_unused_id_is_forgotten() -> None:
+def test_an_unused_id_is_forgotten() -> None:
     """An unused id expires after `transactional.id.expiration.ms`, also in the log."""
     broker = TransactionBroker(
         transactional_id_expiration_ms="5000",
         transaction_remove_expired_transaction_cleanup_interval_ms="1000",
     )
     broker.init()
-    broker.scheduler.advance(4_900)
+    broker.advance(4_900)
     broker.init("younger")
-    broker.scheduler.advance(1_000)
+    broker.advance(1_000)
     assert set(broker.transactions.ids) == {"younger"}
     assert set(restarted(broker).transactions.ids) == {"younger"}
 
@@ -151,7 +149,7 @@ def restarted(broker: TransactionBroker, power: Random | None = None) -> Transac
 
 
 @pytest.mark.parametrize("version", [V1, V2])
-async def test_an_open_transaction_survives_a_kill(version: int) -> None:
+def test_an_open_transaction_survives_a_kill(version: int) -> None:
     """An open transaction survives a kill and is ended with all of its records."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0)
@@ -167,7 +165,7 @@ async def test_an_open_transaction_survives_a_kill(version: int) -> None:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
-async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
+def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
     version: int, torn: bool, commits: bool, seed: int | None
 ) -> None:
     """A crash at any disk operation of an end leaves the same outcome in all partitions.
@@ -199,7 +197,7 @@ async def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
     assert points >= 5  # the crash points are the decision, three markers and the end
 
 
-async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
+def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     """A marker that cannot be written is retried; EndTxn is answered when all are written."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
@@ -207,12 +205,12 @@ async def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     assert broker.end(producer) is None
     assert broker.state().state is S.PREPARE_COMMIT
     assert broker.add(producer, 0) is E.CONCURRENT_TRANSACTIONS
-    broker.scheduler.advance(200)
+    broker.advance(200)
     assert broker.state().state is S.COMPLETE_COMMIT
     assert broker.committed_values(0) == broker.committed_values(1) == [b"v"]
 
 
-async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
+def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
     """When the coordinator moves during an end, EndTxn gets NOT_COORDINATOR; a retry succeeds."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
@@ -220,21 +218,21 @@ async def test_an_end_that_moves_is_finished_by_the_next_coordinator() -> None:
         transactional_id="id", producer_id=producer[0], producer_epoch=producer[1], committed=True
     )
     broker.disk.fail_at(1)  # the decision is written, the first marker fails
-    call = broker.send("EndTxn", request, V1)
-    broker.scheduler.turn()
+    call = broker.send(request, V1)
+    broker.turn()
     assert not call.replies
-    partition = broker.transactions_topic.partition_of("id")
+    partition = broker.shared.transactions_topic.partition_of("id")
     broker.transactions.emigrate(partition.index)
     assert call.replies[0].error_code == E.NOT_COORDINATOR
-    broker.scheduler.advance(200)
+    broker.advance(200)
     assert broker.committed_values(0) == []
     broker.transactions.immigrate(partition)
-    broker.scheduler.turn()
+    broker.turn()
     assert broker.committed_values(0) == broker.committed_values(1) == [b"v"]
     assert broker.end(producer).error_code == E.NONE
 
 
-async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> None:
+def test_an_ending_transaction_is_described_with_what_has_no_marker() -> None:
     """DescribeTransactions omits the partitions that have their marker, as in Kafka."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
@@ -242,18 +240,18 @@ async def test_an_ending_transaction_is_described_with_what_has_no_marker() -> N
     broker.disk.fail_at(1)  # the decision is written, the first partition's marker fails
     assert broker.end(producer) is None
     assert described(broker) == ("PrepareCommit", [0])
-    broker.scheduler.advance(200)
+    broker.advance(200)
     assert described(broker) == ("CompleteCommit", [])
 
 
 def described(broker: TransactionBroker) -> tuple[str, list[int]]:
     """Return state and partitions in DescribeTransactions."""
     request = DescribeTransactionsRequest(transactional_ids=["id"])
-    (state,) = broker.answer_now("DescribeTransactions", request).transaction_states
+    (state,) = broker.ask(request).transaction_states
     return state.transaction_state, [one for topic in state.topics for one in topic.partitions]
 
 
-async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
+def test_a_partition_that_is_deleted_needs_no_marker() -> None:
     """A transaction ends without a marker in a deleted partition."""
     broker = TransactionBroker()
     topic = broker.topics.topic("t")
@@ -264,7 +262,7 @@ async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
     assert broker.end(producer).error_code == E.NONE
 
 
-async def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
+def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
     """Deleting the transactions topic drops all ids; the next producer starts from epoch 0."""
     broker = TransactionBroker()
     broker.init()

@@ -26,8 +26,7 @@ from protocol.apis.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from protocol.errors import ErrorCode as E
-from tests.unit.coordinator.fakes import settle
-from tests.unit.coordinator.transaction_broker import V1, V2, Producer, TransactionBroker
+from tests.harness.transactions import V1, V2, Producer, TransactionBroker
 
 GROUP = "g"
 UNSTABLE = "unstable"
@@ -41,7 +40,7 @@ def add_offsets(broker: TransactionBroker, producer: Producer, group: str = GROU
         producer_epoch=producer[1],
         group_id=group,
     )
-    return E(broker.answer_now("AddOffsetsToTxn", request, 3).error_code)
+    return E(broker.ask(request, 3).error_code)
 
 
 def commit_request(
@@ -63,21 +62,21 @@ def commit_request(
     )
 
 
-async def commit(broker: TransactionBroker, request: TxnOffsetCommitRequest, version: int = 3) -> E:
+def commit(broker: TransactionBroker, request: TxnOffsetCommitRequest, version: int = 3) -> E:
     """Return the error of the first partition."""
-    answer = await broker.answer("TxnOffsetCommit", request, version)
+    answer = broker.ask(request, version)
     return E(answer.topics[0].partitions[0].error_code)
 
 
-async def pending(broker: TransactionBroker, *offsets: int) -> Producer:
+def pending(broker: TransactionBroker, *offsets: int) -> Producer:
     """Return a producer with these offsets in its open transaction."""
     producer = broker.init()
     assert add_offsets(broker, producer) is E.NONE
-    assert await commit(broker, commit_request(producer, *offsets)) is E.NONE
+    assert commit(broker, commit_request(producer, *offsets)) is E.NONE
     return producer
 
 
-async def fetched(
+def fetched(
     broker: TransactionBroker, *, stable: bool = True, group: str = GROUP
 ) -> list[int | str]:
     """Return the offsets of partitions 0 and 1, or the error of an unstable offset."""
@@ -85,14 +84,14 @@ async def fetched(
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)], require_stable=stable
     )
-    answer = await broker.answer("OffsetFetch", request, 8)
+    answer = broker.ask(request, 8)
     return [
         UNSTABLE if one.error_code == E.UNSTABLE_OFFSET_COMMIT else one.committed_offset
         for one in answer.groups[0].topics[0].partitions
     ]
 
 
-async def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionBroker:
+def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionBroker:
     """Return the broker after a kill, or after a clean stop with its snapshots."""
     if clean:
         broker.transactions.stop()
@@ -100,113 +99,113 @@ async def restarted(broker: TransactionBroker, *, clean: bool = False) -> Transa
         broker.topics.close()
     broker.disk.processes_died()
     again = TransactionBroker(broker.disk)
-    await settle()
+    again.turn()
     return again
 
 
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
-async def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
+def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
     """Pending offsets count after the commit; until then require_stable gets an error."""
     broker = TransactionBroker()
-    await broker.commit(GROUP, 5)
-    producer = await pending(broker, 10)
-    assert await fetched(broker, stable=False) == [5, -1]
-    assert await fetched(broker) == [UNSTABLE, -1]
+    broker.commit(GROUP, 5)
+    producer = pending(broker, 10)
+    assert fetched(broker, stable=False) == [5, -1]
+    assert fetched(broker) == [UNSTABLE, -1]
     broker.end(producer, commits=commits, version=version)
-    assert await fetched(broker) == [10 if commits else 5, -1]
+    assert fetched(broker) == [10 if commits else 5, -1]
 
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("commits", [True, False])
-async def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> None:
+def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> None:
     """Pending offsets survive a restart, from log or snapshot, and end with their transaction."""
     broker = TransactionBroker()
-    await broker.commit(GROUP, 5)
-    producer = await pending(broker, 10, 20)
-    await broker.commit(GROUP, 6)  # this plain commit supersedes the first pending offset
+    broker.commit(GROUP, 5)
+    producer = pending(broker, 10, 20)
+    broker.commit(GROUP, 6)  # this plain commit supersedes the first pending offset
     before = broker.groups.tasks[GROUP].group.offsets
-    broker = await restarted(broker, clean=clean)
+    broker = restarted(broker, clean=clean)
     assert broker.groups.tasks[GROUP].group.offsets == before
-    assert await fetched(broker) == [UNSTABLE, UNSTABLE]
+    assert fetched(broker) == [UNSTABLE, UNSTABLE]
     broker.end(producer, commits=commits)
-    assert await fetched(broker) == [6, 20 if commits else -1]
+    assert fetched(broker) == [6, 20 if commits else -1]
     after = broker.groups.tasks[GROUP].group.offsets
-    assert (await restarted(broker)).groups.tasks[GROUP].group.offsets == after
+    assert (restarted(broker)).groups.tasks[GROUP].group.offsets == after
 
 
-async def test_a_group_of_pending_offsets_alone_survives_a_restart() -> None:
+def test_a_group_of_pending_offsets_alone_survives_a_restart() -> None:
     """A group with only pending offsets survives a restart, is listed, and can end."""
     broker = TransactionBroker()
-    producer = await pending(broker, 10)
+    producer = pending(broker, 10)
     for clean in (False, True):
-        broker = await restarted(broker, clean=clean)
-        assert await fetched(broker) == [UNSTABLE, -1]
+        broker = restarted(broker, clean=clean)
+        assert fetched(broker) == [UNSTABLE, -1]
     broker.end(producer)
-    assert await fetched(broker) == [10, -1]
+    assert fetched(broker) == [10, -1]
 
 
-async def test_version_5_adds_the_group_by_itself() -> None:
+def test_version_5_adds_the_group_by_itself() -> None:
     """TxnOffsetCommit 5 needs no AddOffsetsToTxn (KIP-890)."""
     broker = TransactionBroker()
     producer = broker.init()
-    assert await commit(broker, commit_request(producer, 10), 5) is E.NONE
+    assert commit(broker, commit_request(producer, 10), 5) is E.NONE
     broker.end(producer, version=V2)
-    assert await fetched(broker) == [10, -1]
+    assert fetched(broker) == [10, -1]
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, 120)])
-async def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
+def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
     """A group that was not added is refused; its offsets would stay pending for ever."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.add(producer, 0)
-    assert await commit(broker, commit_request(producer, 10), version) == error
-    assert await fetched(broker) == [-1, -1]
+    assert commit(broker, commit_request(producer, 10), version) == error
+    assert fetched(broker) == [-1, -1]
 
 
-async def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
+def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
     """A commit is refused if the offsets topic cannot be created, without pending offsets."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.disk.fail_at(0)
-    error = await commit(broker, commit_request(producer, 10), 5)
+    error = commit(broker, commit_request(producer, 10), 5)
     assert error is E.COORDINATOR_NOT_AVAILABLE
-    assert await fetched(broker) == [-1, -1]
-    assert await commit(broker, commit_request(producer, 10), 5) is E.NONE
+    assert fetched(broker) == [-1, -1]
+    assert commit(broker, commit_request(producer, 10), 5) is E.NONE
 
 
-async def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
+def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
     """A commit in the group's mailbox is written before an EndTxn that follows it."""
     broker = TransactionBroker()
     producer = broker.init()
     add_offsets(broker, producer)
-    answer = broker.send("TxnOffsetCommit", commit_request(producer, 10), 3)
+    answer = broker.send(commit_request(producer, 10), 3)
     assert not answer.replies
     assert broker.end(producer).error_code == E.NONE
     assert answer.replies
-    assert await fetched(broker) == [10, -1]
+    assert fetched(broker) == [10, -1]
 
 
-async def test_the_later_of_two_transactions_counts() -> None:
+def test_the_later_of_two_transactions_counts() -> None:
     """Of two transactions the later record in the log wins, whichever commits first."""
     broker = TransactionBroker()
-    first = await pending(broker, 10)
+    first = pending(broker, 10)
     other = broker.init("other")
     request = commit_request(other, 20)
     request.transactional_id = "other"
-    assert await commit(broker, request, 5) is E.NONE
+    assert commit(broker, request, 5) is E.NONE
     broker.end(other, transactional_id="other", version=V2)
-    assert await fetched(broker) == [UNSTABLE, -1]
-    assert await fetched(broker, stable=False) == [20, -1]
+    assert fetched(broker) == [UNSTABLE, -1]
+    assert fetched(broker, stable=False) == [20, -1]
     broker.end(first)
-    assert await fetched(broker) == [20, -1]
+    assert fetched(broker) == [20, -1]
 
 
-async def test_members_of_the_generation_may_commit() -> None:
+def test_members_of_the_generation_may_commit() -> None:
     """A wrong generation or unknown member is refused; without a member id any commit succeeds."""
     broker = TransactionBroker()
-    member = await broker.join(GROUP)
+    member = broker.join(GROUP)
     producer = broker.init()
     add_offsets(broker, producer)
     for name, generation, error in (
@@ -218,20 +217,20 @@ async def test_members_of_the_generation_may_commit() -> None:
         ("", -1, E.NONE),
     ):
         request = commit_request(producer, 10, member=name, generation=generation)
-        assert await commit(broker, request) is error, (name, generation)
+        assert commit(broker, request) is error, (name, generation)
 
 
-async def test_a_group_that_has_ended_takes_nothing() -> None:
+def test_a_group_that_has_ended_takes_nothing() -> None:
     """A Dead group refuses every transactional commit with COORDINATOR_NOT_AVAILABLE."""
     broker = TransactionBroker()
-    await broker.commit(GROUP, 5)
+    broker.commit(GROUP, 5)
     group = broker.classic(GROUP)
     group.transition_to(DEAD, 0)
     request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=-1)
     assert group.check_transactional_commit(request) is E.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_a_group_that_does_not_exist() -> None:
+def test_a_group_that_does_not_exist() -> None:
     """A commit without a generation creates the group; with a generation it is refused.
 
     An empty group id is invalid.
@@ -240,10 +239,10 @@ async def test_a_group_that_does_not_exist() -> None:
     producer = broker.init()
     add_offsets(broker, producer)
     illegal = commit_request(producer, 10, member="m", generation=1)
-    assert await commit(broker, illegal) is E.ILLEGAL_GENERATION
-    assert await commit(broker, by_id(broker, illegal), 6) is E.GROUP_ID_NOT_FOUND
-    assert await commit(broker, commit_request(producer, 10, group="")) is E.INVALID_GROUP_ID
-    assert await commit(broker, commit_request(producer, 10)) is E.NONE
+    assert commit(broker, illegal) is E.ILLEGAL_GENERATION
+    assert commit(broker, by_id(broker, illegal), 6) is E.GROUP_ID_NOT_FOUND
+    assert commit(broker, commit_request(producer, 10, group="")) is E.INVALID_GROUP_ID
+    assert commit(broker, commit_request(producer, 10)) is E.NONE
 
 
 def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
@@ -255,7 +254,7 @@ def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffs
     return request
 
 
-async def test_topics_by_id() -> None:
+def test_topics_by_id() -> None:
     """Since version 6 topics have ids; an unknown id or partition has its own error."""
     broker = TransactionBroker()
     producer = broker.init()
@@ -267,7 +266,7 @@ async def test_topics_by_id() -> None:
         TxnOffsetCommitRequestTopic(topic_id=unknown_id, partitions=partitions[:1]),
         TxnOffsetCommitRequestTopic(topic_id=topic_id, partitions=[*partitions, absent]),
     ]
-    answer = await broker.answer("TxnOffsetCommit", request, 6)
+    answer = broker.ask(request, 6)
     errors = {
         topic.topic_id: {one.partition_index: E(one.error_code) for one in topic.partitions}
         for topic in answer.topics
@@ -277,77 +276,75 @@ async def test_topics_by_id() -> None:
         topic_id: {0: E.NONE, 1: E.NONE, 99: E.UNKNOWN_TOPIC_OR_PARTITION},
     }
     broker.end(producer, commits=True, version=V2)
-    assert await fetched(broker) == [10, 20]
+    assert fetched(broker) == [10, 20]
 
 
-async def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
+def test_expiry_leaves_pending_offsets_and_their_group_alone() -> None:
     """Pending offsets and their group expire only after their transaction has ended."""
     broker = TransactionBroker(offsets_retention_minutes="1")
-    await broker.commit(GROUP, 5)
-    producer = await pending(broker, 10)
+    broker.commit(GROUP, 5)
+    producer = pending(broker, 10)
     broker.clock.time_ms += 50_000  # 50 s are shorter than the transaction's timeout
     for _ in range(2):
         broker.clock.time_ms += 20_000
         broker.groups.expire_offsets()
-        await settle()
+        broker.turn()
         assert GROUP in broker.groups.tasks
-    assert await fetched(broker, stable=False) == [5, -1]
+    assert fetched(broker, stable=False) == [5, -1]
     broker.end(producer, commits=False)
     broker.groups.expire_offsets()
-    await settle()
+    broker.turn()
     assert GROUP not in broker.groups.tasks
 
 
-async def test_deleted_offsets_take_pending_ones_with_them() -> None:
+def test_deleted_offsets_take_pending_ones_with_them() -> None:
     """OffsetDelete and DeleteGroups also remove pending offsets; a commit does not restore them."""
     for api in ("OffsetDelete", "DeleteGroups"):
         broker = TransactionBroker()
-        producer = await pending(broker, 10)
+        producer = pending(broker, 10)
         if api == "OffsetDelete":
             partition = OffsetDeleteRequestPartition(partition_index=0)
             topic = OffsetDeleteRequestTopic(name="t", partitions=[partition])
-            answer = await broker.answer(
-                api, OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0
-            )
+            answer = broker.ask(OffsetDeleteRequest(group_id=GROUP, topics=[topic]), 0)
             assert answer.error_code == E.NONE
         else:
-            await broker.answer(api, DeleteGroupsRequest(groups_names=[GROUP]), 2)
+            broker.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2)
             assert GROUP not in broker.groups.tasks
         broker.end(producer)
-        assert await fetched(broker) == [-1, -1]
-        assert await fetched(await restarted(broker)) == [-1, -1]
+        assert fetched(broker) == [-1, -1]
+        assert fetched(restarted(broker)) == [-1, -1]
 
 
-async def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
+def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
     """Deleting a topic removes its stored and pending offsets."""
     broker = TransactionBroker()
-    producer = await pending(broker, 10, 20)
+    producer = pending(broker, 10, 20)
     topic = broker.topics.topic("t")
     assert topic is not None
     for _ in broker.topics.delete([topic]):
         pass
-    await settle()
+    broker.turn()
     broker.end(producer)
-    assert await fetched(broker) == [-1, -1]
+    assert fetched(broker) == [-1, -1]
 
 
-async def test_the_marker_waits_for_a_group_that_is_busy() -> None:
+def test_the_marker_waits_for_a_group_that_is_busy() -> None:
     """A group in a long operation delays the marker of its partition, which is retried."""
     broker = TransactionBroker()
-    producer = await pending(broker, 10)
+    producer = pending(broker, 10)
     task = broker.groups.tasks[GROUP]
     task._large = object()  # type: ignore[assignment]  # something that runs in steps
     assert broker.end(producer) is None
     task._large = None
-    broker.scheduler.advance(200)
-    assert await fetched(broker) == [10, -1]
+    broker.advance(200)
+    assert fetched(broker) == [10, -1]
 
 
-async def test_a_snapshot_holds_what_is_pending() -> None:
+def test_a_snapshot_holds_what_is_pending() -> None:
     """A snapshot has pending offsets in log order, with metadata, epoch and superseded ones."""
     broker = TransactionBroker()
-    await pending(broker, 10, 20)
-    await broker.commit(GROUP, 6)
+    pending(broker, 10, 20)
+    broker.commit(GROUP, 6)
     group = broker.groups.tasks[GROUP].group
     decoding = Decoding(encode_groups([group]), lambda name: GroupMetadata(name, group.environment))
     for _ in decoding.steps():

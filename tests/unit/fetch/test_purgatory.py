@@ -1,7 +1,7 @@
 """The purgatory of delayed operations."""
 
 from coordinator_server.fetch.purgatory import KeyedOperation, KeyedPurgatory
-from tests.unit.topics.fakes import START_MS, FakeClock, FakeScheduler
+from tests.harness.clock import START_MS, ManualClock
 
 
 class Probe(KeyedOperation):
@@ -32,16 +32,15 @@ class Probe(KeyedOperation):
         return self.abandoned
 
 
-def purgatory() -> tuple[KeyedPurgatory, FakeScheduler]:
-    """Return an empty purgatory and its scheduler."""
-    clock = FakeClock()
-    scheduler = FakeScheduler(clock)
-    return KeyedPurgatory(scheduler, clock.now_ms), scheduler
+def purgatory() -> tuple[KeyedPurgatory, ManualClock]:
+    """Return an empty purgatory and its clock."""
+    clock = ManualClock()
+    return KeyedPurgatory(clock, clock.now_ms), clock
 
 
 def test_a_changed_key_completes_who_waits_for_it() -> None:
     """After a notify the operation is tried once, at the end of the turn."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probe, other = Probe(), Probe()
     waiting.watch(probe, ["a", "b", "a"])
     waiting.watch(other, ["c"])
@@ -50,7 +49,7 @@ def test_a_changed_key_completes_who_waits_for_it() -> None:
     waiting.notify("a")
     waiting.notify("b")
     assert probe.events == []
-    scheduler.turn()
+    clock.turn()
     assert probe.events == ["completed"]
     assert probe.looks == 1
     assert other.looks == 0
@@ -59,48 +58,48 @@ def test_a_changed_key_completes_who_waits_for_it() -> None:
 
 def test_nobody_waits_costs_nothing() -> None:
     """A notify for a key without watchers schedules nothing."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     waiting.notify("a")
-    assert scheduler.soon == []
+    assert not clock.soon
 
 
 def test_the_deadline_completes() -> None:
     """An operation expires and completes exactly at its deadline."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probe = Probe(wait_ms=100)
     waiting.watch(probe, ["a"])
-    scheduler.advance(99)
+    clock.pass_time(99)
     assert probe.events == []
-    scheduler.advance(1)
+    clock.pass_time(1)
     assert probe.events == ["expired", "completed"]
     assert len(waiting) == waiting.watched_keys == 0
 
 
 def test_one_timer_serves_all() -> None:
     """One timer serves all waiting operations, set for the first deadline."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probes = [Probe(wait_ms=wait) for wait in (300, 100, 200, 400)]
     for probe in probes:
         waiting.watch(probe, ["a"])
-    planned = [timer for timer in scheduler.timers if not timer.cancelled]
+    planned = clock.timers
     assert [timer.due_ms - START_MS for timer in planned] == [100]
-    scheduler.advance(250)
+    clock.pass_time(250)
     assert [bool(probe.events) for probe in probes] == [False, True, True, False]
-    scheduler.advance(1000)
+    clock.pass_time(1000)
     assert all(probe.events for probe in probes)
-    assert [timer for timer in scheduler.timers if not timer.cancelled] == []
+    assert clock.timers == []
 
 
 def test_a_dropped_operation_never_completes() -> None:
     """A dropped operation never completes, and nothing refers to it."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])
     waiting.drop(probe)
     waiting.drop(probe)
     probe.ready = True
     waiting.notify("a")
-    scheduler.advance(1000)
+    clock.pass_time(1000)
     assert probe.events == []
     assert len(waiting) == waiting.watched_keys == 0
 
@@ -118,34 +117,34 @@ def test_completed_operations_do_not_pile_up_until_their_deadline() -> None:
 
 def test_abandoned_operations_are_swept() -> None:
     """Abandoned operations are removed once there are many."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     for _ in range(10_000):
         probe = Probe(wait_ms=3_600_000)
         waiting.watch(probe, [object()])
         probe.abandoned = True
     assert len(waiting) < 200
     assert waiting.watched_keys < 200
-    scheduler.advance(1)
+    clock.pass_time(1)
 
 
 def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
     """A changed key drops an operation whose client has disconnected."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])
     probe.ready = probe.abandoned = True
     waiting.notify("a")
-    scheduler.turn()
+    clock.turn()
     assert probe.events == []
     assert len(waiting) == 0
 
 
 def test_close_completes_everything() -> None:
     """Closing completes every waiting operation and leaves no timer."""
-    waiting, scheduler = purgatory()
+    waiting, clock = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])
     waiting.close()
-    scheduler.advance(1000)
+    clock.pass_time(1000)
     assert probe.events == ["completed"]
     assert len(waiting) == waiting.watched_keys == waiting.deadlines_held == 0

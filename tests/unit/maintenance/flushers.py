@@ -8,8 +8,8 @@ from concurrent.futures import Future
 
 from coordinator_server.maintenance.flusher import Flusher
 from storage.errors import StorageError
-from tests.unit.coordinator.fakes import settle
-from tests.unit.topics.fakes import FakeCall
+from tests.harness.client import SentRequest
+from tests.harness.clock import settle
 
 
 class ManualFlusher(Flusher):
@@ -58,6 +58,6 @@ class ManualFlusher(Flusher):
         return len(jobs)
 
 
-def codes(call: FakeCall) -> list[int]:
+def codes(call: SentRequest) -> list[int]:
     """Return the error codes of the response."""
     return [one.error_code for one in call.replies[0].responses[0].partition_responses]

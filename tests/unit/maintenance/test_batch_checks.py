@@ -12,8 +12,6 @@ from json import loads
 
 import pytest
 
-from coordinator_server import composition
-from coordinator_server.apis import produce
 from coordinator_server.cluster_reset import reset
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.flusher import Flusher
@@ -31,29 +29,31 @@ from storage.errors import InvalidRecordError, StorageError
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.record_check import MOST_RECORDS, RECORDS_PER_LOOK, CancelledCheckError
-from tests.unit.coordinator.fakes import settle
-from tests.unit.coordinator.transaction_broker import TransactionBroker
+from tests.harness.broker import DATA, MemoryBroker
+from tests.harness.client import SentRequest
+from tests.harness.clock import START_MS, settle
+from tests.harness.nodes import Nodes
+from tests.harness.records import batch
+from tests.harness.transactions import TransactionBroker
 from tests.unit.maintenance.flushers import ManualFlusher, codes
-from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import DATA, START_MS, FakeBroker, FakeCall, batch
 
 COUNT = MOST_RECORDS + 1
 LONG = batch(*[b"v"] * COUNT)
 WAIT_SECONDS = 20.0
 
 
-def broker_with(flusher: Flusher) -> FakeBroker:
+def broker_with(flusher: Flusher) -> MemoryBroker:
     """Return a broker with topics "t" and "u", one partition each."""
-    broker = FakeBroker()
-    broker.log_manager.use(flusher)
+    broker = MemoryBroker()
+    broker.logs.use(flusher)
     for name in ("t", "u"):
         broker.topics.create(name, 1, {})
     return broker
 
 
-def produced(broker: FakeBroker, **records: bytes) -> FakeCall:
+def produced(broker: MemoryBroker, **records: bytes) -> SentRequest:
     """Send a request with a batch for each of these topics; return the call."""
-    return broker.call(produce.handle, request(**records), 9)
+    return broker.send(request(**records), 9)
 
 
 def request(**records: bytes) -> ProduceRequest:
@@ -68,13 +68,13 @@ def request(**records: bytes) -> ProduceRequest:
     )
 
 
-def errors(call: FakeCall) -> list[int]:
+def errors(call: SentRequest) -> list[int]:
     """Return the error code of each topic."""
     (response,) = call.replies
     return [one.partition_responses[0].error_code for one in response.responses]
 
 
-def partition_of(broker: FakeBroker, name: str = "t") -> Partition:
+def partition_of(broker: MemoryBroker, name: str = "t") -> Partition:
     """Return the partition of a topic."""
     topic = broker.topics.topic(name)
     assert topic is not None
@@ -108,7 +108,7 @@ async def test_a_partition_that_a_request_names_twice() -> None:
     broker = broker_with(flusher)
     asked = request(t=LONG)
     asked.topic_data += request(t=batch(b"a")).topic_data
-    call = broker.call(produce.handle, asked, 9)
+    call = broker.send(asked, 9)
     await flusher.run_checks()
     assert errors(call) == [0, 0]
     assert broker.topics.log("t", 0).log_end_offset == COUNT + 1
@@ -153,7 +153,7 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
     """
     broker = TransactionBroker()
     flusher = ManualFlusher()
-    broker.log_manager.use(flusher)
+    broker.logs.use(flusher)
     producer_id, epoch = producer = broker.init()
     assert broker.add(producer, 0) == 0
     long = batch(
@@ -165,12 +165,12 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
     )
     asked = request(t=long)
     asked.transactional_id, asked.acks = "id", -1
-    call = broker.send("Produce", asked, version)
-    broker.scheduler.turn()
+    call = broker.send(asked, version)
+    broker.turn()
     assert len(flusher.checks) == 1
     assert broker.end(producer, commits=False).error_code == 0
     await flusher.run_checks()
-    broker.scheduler.turn()
+    broker.turn()
     assert errors(call) == [ErrorCode.INVALID_TXN_STATE]
     assert not partition_of(broker).log.producers.has_open_transaction(producer_id, epoch)
 
@@ -178,13 +178,12 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
 # --- the end of the broker ------------------------------------------------------------------------
 
 
-async def test_nothing_is_appended_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_appended_after_the_stop() -> None:
     """A check that ends after the logs are closed appends nothing."""
     flusher = ManualFlusher()
-    monkeypatch.setattr(composition, "Flusher", lambda _: flusher)
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1, flusher=flusher)
     nodes.cluster.topics.create("t", 1, {})
-    call = nodes.send(1, "Produce", request(t=LONG), 9)
+    call = nodes.send(request(t=LONG), 9, node_id=1)
     assert len(flusher.checks) == 1
     await nodes.cluster.stop()
     contents = nodes.disk.listdir(DATA)
@@ -264,9 +263,9 @@ async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
 async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reset cancels the checks, and the batch is not stored in the later topic."""
     began = held_check(monkeypatch)
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1, flusher=Flusher(asyncio.get_running_loop()))
     nodes.cluster.topics.create("t", 1, {})
-    call = nodes.send(1, "Produce", request(t=LONG), 9)
+    call = nodes.send(request(t=LONG), 9, node_id=1)
     assert began.wait(WAIT_SECONDS)
     assert nodes.cluster.busy_with(with_groups=True) == "a long request"
     await reset(nodes.cluster)
@@ -375,7 +374,7 @@ def test_a_batch_that_cannot_be_decompressed_is_in_the_log() -> None:
 
     The client gets no reason and retries.
     """
-    broker = FakeBroker()
+    broker = MemoryBroker()
     broker.topics.create("t", 1, {})
     records = bytearray(batch(b"v"))
     records[FLAGS_POSITION] |= Compression.GZIP

@@ -15,8 +15,8 @@ from coordinator_server.metrics.scrape import Exposition, scraper_of
 from coordinator_server.net.connection import Connection
 from protocol.schema import Message
 from tests.faults.client import frame_of
+from tests.harness.nodes import Nodes
 from tests.unit.net.fakes import FakeTransport
-from tests.unit.nodes import Nodes
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
@@ -56,16 +56,12 @@ async def exposition(cluster: Cluster, accept: str = "", accept_encoding: str = 
 class CountingNodes(Nodes):
     """Brokers that count, whose requests go through connections."""
 
-    async def start(self) -> CountingNodes:
-        """Start the cluster with its offsets topic and a topic `t` of one partition."""
-        self.counts = Counts()
-        await super().start()
-        self.cluster.topics.create("t", 1, {})
+    def __init__(self, *arguments: Any, **overrides: Any) -> None:
+        super().__init__(*arguments, counts=Counts(), **overrides)
+        self.topics.create("t", 1, {})
         for node_id, broker in self.cluster.brokers.items():
-            server = self.cluster.new_server(broker)
-            self.cluster.servers.by_id[node_id] = server
-        await self.loaded()
-        return self
+            self.cluster.servers.by_id[node_id] = self.cluster.new_server(broker)
+        self.loaded()
 
     def connect(self, node_id: int = 1, listener: str = "PLAINTEXT") -> Wire:
         """Open a connection to a broker."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from coordinator_server.config.config import Config
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import Connections, Dispatch
-from tests.unit.topics.fakes import FakeClock
+from tests.harness.clock import ManualClock
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker
@@ -60,7 +60,7 @@ class FakeNetwork:
     def __init__(
         self, settings: Mapping[str, str] | None = None, dispatch: Dispatch | None = None
     ) -> None:
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.frames: list[bytes | bytearray] = []
         config = Config(overrides=settings)
         self.connections = Connections(config, self.clock, dispatch or self._keep)

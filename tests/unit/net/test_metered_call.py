@@ -24,8 +24,8 @@ from protocol.registry import SPEC_BY_NAME
 from protocol.schema import frozen
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.harness.clock import ManualClock
 from tests.unit.net.fakes import FakeNetwork
-from tests.unit.topics.fakes import FakeClock
 
 
 class StepDispatcher:
@@ -44,9 +44,9 @@ class Metered:
         disk = MemoryDisk()
         disk.mkdir("/d")
         config = Config()
-        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
+        security = Security(config, SecurityState(disk, "/d"), ManualClock(), ManualClock())
         self.quotas = security.quotas
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.metering = Metering(security, self.clock)
         self.connection, self.transport = FakeNetwork().connect()
         self.connection.principal = user("alice")
@@ -98,7 +98,7 @@ def _no_handler(*_: object) -> None:
     raise AssertionError
 
 
-async def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
+def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
     """Each kind of quota meters its APIs; request quotas meter all APIs of clients.
 
     Without quotas no API is metered.
@@ -123,7 +123,7 @@ async def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
     assert len(changes) == 3
 
 
-async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
+def test_a_producer_over_its_rate_is_told_and_muted() -> None:
     """A producer over its rate is answered at once and muted; the frame length does not count."""
     one = Metered()
     one.limit(producer_byte_rate=10)
@@ -136,7 +136,7 @@ async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
     one.connection.connection_lost(None)
 
 
-async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
+def test_without_an_answer_the_connection_is_muted_as_well() -> None:
     """With acks=0 the connection is muted too."""
     one = Metered()
     one.limit(producer_byte_rate=10)
@@ -146,7 +146,7 @@ async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
     assert one.is_muted()
 
 
-async def test_a_throttled_response_mutes_the_connection_once(
+def test_a_throttled_response_mutes_the_connection_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A throttled response mutes the connection once, for the time in the response."""
@@ -159,7 +159,7 @@ async def test_a_throttled_response_mutes_the_connection_once(
     assert muted == [10_000]
 
 
-async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
+def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
     """A fetch over its rate returns no records and does not count, so that it can be retried."""
     one = Metered()
     one.limit(consumer_byte_rate=10)
@@ -175,9 +175,7 @@ async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
 
 
 @pytest.mark.parametrize(("version", "is_strict"), [(5, False), (6, True)])
-async def test_topic_changes_are_refused_where_clients_know_it(
-    version: int, is_strict: bool
-) -> None:
+def test_topic_changes_are_refused_where_clients_know_it(version: int, is_strict: bool) -> None:
     """Newer versions refuse a mutation over its quota; older versions are only throttled."""
     one = Metered()
     one.limit(controller_mutation_rate=1)
@@ -187,7 +185,7 @@ async def test_topic_changes_are_refused_where_clients_know_it(
     assert one.throttle_ms(call) == (2000 if is_strict else 3000)
 
 
-async def test_topics_created_for_another_request_are_refused_in_silence() -> None:
+def test_topics_created_for_another_request_are_refused_in_silence() -> None:
     """Metadata does not create topics over the quota, and has no throttle time for this."""
     one = Metered()
     one.limit(request_percentage=1e9)
@@ -199,7 +197,7 @@ async def test_topics_created_for_another_request_are_refused_in_silence() -> No
     assert one.throttle_ms(call) == 0
 
 
-async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a request excludes the time between its steps and while it is parked."""
     time_ns = 1
     monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)
@@ -242,7 +240,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
     assert one.throttle_ms(call) == 700
 
 
-async def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     """ApiVersions before authentication does not count for the anonymous user's quota."""
     one = Metered()
     one.limit(request_percentage=1)

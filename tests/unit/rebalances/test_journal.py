@@ -20,7 +20,7 @@ from coordinator_server.topics.topic import Partition
 from protocol.batch import Record, iterate_records
 from protocol.batch_header import iterate_batches
 from storage.errors import StorageError
-from tests.unit.topics.fakes import FakeBroker
+from tests.harness.broker import MemoryBroker
 
 
 @pytest.fixture(autouse=True)
@@ -45,15 +45,15 @@ def account(
 class Journal(RebalanceJournal):
     """A journal on a disk in memory, with a clock and a timer that stand still."""
 
-    def __init__(self, **overrides: str) -> None:
-        self.broker = FakeBroker(**overrides)
+    def __init__(self, **overrides: Any) -> None:
+        self.broker = MemoryBroker(runs_maintenance=False, **overrides)
         self.spent_s = 0.0
         self._ticks_s = 0.0
         super().__init__(
             self.broker.config,
             self.broker.clock,
             self.broker.topics,
-            self.broker.scheduler,
+            self.broker.clock,
             self.broker.step_runner,
             self._tick_s,
         )
@@ -67,11 +67,11 @@ class Journal(RebalanceJournal):
         """Take rebalances and make their records."""
         for generation in generations or (1,):
             self.take(group, account(generation, **options))
-        self.broker.scheduler.turn()
+        self.broker.turn()
 
     def advance(self, elapsed_ms: int) -> None:
         """Advance the time."""
-        self.broker.scheduler.advance(elapsed_ms)
+        self.broker.advance(elapsed_ms)
 
     def batches(self) -> list[list[Record]]:
         """Return the topic's contents by batch."""
@@ -134,11 +134,10 @@ def test_records_are_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for generation in (1, 2, 3):
         journal.take("g", account(generation))
     assert journal.generations() == []
-    (next_slice,) = journal.broker.scheduler.soon
-    journal.broker.scheduler.soon.clear()
-    next_slice()
+    (next_slice,) = journal.broker.clock.take_soon()
+    next_slice.run()
     assert journal.generations() == [1]
-    journal.broker.scheduler.turn()
+    journal.broker.turn()
     assert journal.generations() == [1, 2, 3]
 
 
@@ -316,7 +315,7 @@ def test_a_loaded_group_is_no_line_in_the_log(log: io.StringIO) -> None:
     journal = Journal()
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), 3, None, 1_000)
     journal.take("g", loaded.end(RebalanceOutcome.STABLE, "consumer", 1_000))
-    journal.broker.scheduler.turn()
+    journal.broker.turn()
     assert log.getvalue() == ""
     assert journal.generations() == [3]
 

@@ -24,9 +24,9 @@ from coordinator_server.steps import run_all
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
+from tests.harness.clock import ManualClock
 from tests.unit.reports import Reports
 from tests.unit.security.acl_worlds import worlds
-from tests.unit.topics.fakes import FakeClock
 
 ALICE = user("alice")
 HOST = "/127.0.0.1"
@@ -259,7 +259,9 @@ def test_acls_that_kafka_cannot_represent() -> None:
 def secured(disk: MemoryDisk, **settings: str) -> Security:
     """Return security with an authorizer, kept on a disk."""
     overrides = {"authorizer.class.name": CLASS, **settings}
-    return Security(Config(overrides=overrides), SecurityState(disk, "d"), FakeClock(), FakeClock())
+    return Security(
+        Config(overrides=overrides), SecurityState(disk, "d"), ManualClock(), ManualClock()
+    )
 
 
 def test_acls_are_kept() -> None:
@@ -352,6 +354,6 @@ def test_without_an_authorizer_nobody_is_asked() -> None:
     """Without an authorizer no access is checked, and a reset has nothing to do."""
     disk = MemoryDisk()
     disk.mkdir("d")
-    security = Security(Config(), SecurityState(disk, "d"), FakeClock(), FakeClock())
+    security = Security(Config(), SecurityState(disk, "d"), ManualClock(), ManualClock())
     assert security.authorizer is None
     security.forget()

@@ -31,7 +31,7 @@ from storage.config_def import LONG_MAX
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
-from tests.unit.topics.fakes import START_MS, FakeClock
+from tests.harness.clock import START_MS, ManualClock
 
 ALICE, BOB, CAROL = user("alice"), user("bob"), user("carol")
 KEY = "a secret key"
@@ -44,7 +44,7 @@ class Place:
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         self.disk = MemoryDisk()
         self.disk.mkdir("/d")
-        self.clock = FakeClock()
+        self.clock = ManualClock()
         self.settings = {"delegation.token.secret.key": KEY, **(settings or {})}
         self.restart()
 
@@ -52,7 +52,7 @@ class Place:
         """Read the kept tokens again."""
         self.state = SecurityState(self.disk, "/d")
         config = Config(overrides=self.settings)
-        self.machine_clock = FakeClock()
+        self.machine_clock = ManualClock()
         self.tokens = DelegationTokens(config, self.state, self.clock, self.machine_clock)
 
     def create(self, token_id: str = "id", lifetime_ms: int = -1) -> DelegationToken:

@@ -14,15 +14,14 @@ from coordinator_server.security.security import Security
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import CHANGES_FILE, SecurityState
-from tests.unit.security.sasl.clocks import ManualClock
-from tests.unit.topics.fakes import FakeClock
+from tests.harness.clock import ManualClock
 
 
 def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
     """A reset does not load users, ACLs and quotas that do not exist."""
     disk = MemoryDisk()
     disk.mkdir("/d")
-    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
+    security = Security(Config(), SecurityState(disk, "/d"), ManualClock(), ManualClock())
     security.forget()
     assert security._users is None
     assert disk.listdir("/d") == []
@@ -46,7 +45,7 @@ def test_a_reset_forgets_what_was_kept() -> None:
             }
         ],
     )
-    security = Security(Config(), SecurityState(disk, "/d"), FakeClock(), FakeClock())
+    security = Security(Config(), SecurityState(disk, "/d"), ManualClock(), ManualClock())
     assert security._users is not None
     security.forget()
     assert not SecurityState(disk, "/d")
@@ -89,9 +88,11 @@ def test_very_many_expired_tokens_are_removed_in_turns() -> None:
     for number in range(MOST_EXPIRED):
         security.tokens.create(f"id-{number}", user("alice"), user("alice"), [], 15_000)
     security.start()
-    clock.pass_time(20_000)
+    clock.advance(20_000)
+    clock.fire()
+    clock.soon.popleft().run()
     assert len(list(security.tokens)) == 1
-    clock.pass_time(1)
+    clock.turn()
     assert not list(security.tokens)
 
 
@@ -108,7 +109,7 @@ def test_a_line_that_was_cut_off_is_told() -> None:
     LOG.configure(stream=log)
     for told in (True, False):
         state = SecurityState(disk, "/d")
-        Security(Config(), state, FakeClock(), FakeClock())
+        Security(Config(), state, ManualClock(), ManualClock())
         assert ("security_state.truncated" in log.getvalue()) == told
         log.truncate(0)
         state.clear("acls")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 import pytest
 
-from coordinator_server.apis import get_telemetry_subscriptions, push_telemetry
 from coordinator_server.config.client_metrics import ClientMetricsConfigs
 from coordinator_server.config.config import Config
-from coordinator_server.steps import Steps, run_all
+from coordinator_server.net.connection import Connection
+from coordinator_server.steps import run_all
 from coordinator_server.telemetry import instances
 from coordinator_server.telemetry.instances import (
     NO_ID,
@@ -27,7 +26,7 @@ from protocol.errors import ErrorCode
 from protocol.hashing import java_bucket
 from storage.log_manager import LogManager
 from storage.memory_disk import MemoryDisk
-from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection
+from tests.harness.broker import MemoryBroker
 
 ATTRIBUTES = {
     "client_id": "c",
@@ -183,16 +182,14 @@ def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
     assert len(world.instances) == 1
 
 
-@pytest.mark.parametrize("handle", [get_telemetry_subscriptions.handle, push_telemetry.handle])
+@pytest.mark.parametrize("pushes", [False, True])
 def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
-    handle: Callable[[Any, Any, Any], Steps],
+    pushes: bool,
 ) -> None:
     """A client that disconnects during its request leaves no instance, only its last metrics."""
-    broker: Any = FakeBroker()
-    broker.telemetry.configs.set({"s": {"metrics": "a"}})
-    made = broker.client_instances = ClientInstances(broker.telemetry.configs, 100, lambda: ID)
-    call = FakeCall(0, "c", FakeConnection())
-    pushes = handle is push_telemetry.handle
+    broker = MemoryBroker(has_virtual_clock=True)
+    broker.broker.telemetry.configs.set({"s": {"metrics": "a"}})
+    made = broker.broker.client_instances
     request = (
         PushTelemetryRequest(
             client_instance_id=ID,
@@ -202,13 +199,13 @@ def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
         if pushes
         else GetTelemetrySubscriptionsRequest(client_instance_id=ID)
     )
-    steps = handle(broker, call, request)
+    call, steps = broker.begin(request, 0)
     next(steps)
     call.connection.closed = True
-    made.disconnected(call.connection)
-    call.run(steps)
+    broker.broker.disconnected(cast("Connection", call.connection))
+    run_all(steps)
     assert (len(made), made._by_connection) == (0, {})
-    assert len(broker.telemetry.pushes) == pushes
+    assert len(broker.broker.telemetry.pushes) == pushes
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:

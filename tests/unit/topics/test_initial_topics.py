@@ -10,7 +10,8 @@ from coordinator_server.topics.initial_topics import (
     initial_topic_doubts,
     parse_initial_topics,
 )
-from tests.unit.nodes import Nodes
+from tests.harness.broker import MemoryBroker
+from tests.harness.nodes import Nodes
 
 
 def config(text: str, separator: str = ",", **more: str) -> Config:
@@ -96,9 +97,9 @@ def test_too_many_replicas_are_one_warning() -> None:
 
 async def test_no_topic_is_created_if_one_is_refused() -> None:
     """If a name collides with an existing topic, the start fails and no topic is created."""
-    before = await Nodes(create_topics="a.b:1:1").start()
+    before = Nodes(create_topics="a.b:1:1")
     await before.cluster.stop()
-    nodes = Nodes(before.disk, create_topics="new:1:1,a_b:1:1")
+    nodes = MemoryBroker(before.disk, starts=False, create_topics="new:1:1,a_b:1:1")
     with pytest.raises(ConfigError, match=r"^create\.topics: .*'a_b' collides.*: a\.b"):
-        await nodes.start()
+        nodes.cluster.start()
     assert nodes.cluster.topics.topic("new") is None

@@ -20,13 +20,14 @@ from protocol.apis.offset_for_leader_epoch import (
 )
 from protocol.errors import ErrorCode
 from storage.topic_catalogue import PartitionLeadership
-from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import START_MS, batch
+from tests.harness.clock import START_MS
+from tests.harness.nodes import Nodes
+from tests.harness.records import batch
 
 
-async def started(**overrides: str) -> Nodes:
+def started(**overrides: str) -> Nodes:
     """Return three brokers and topic `t` of six partitions with two replicas each."""
-    nodes = await Nodes(**overrides).start()
+    nodes = Nodes(**overrides)
     nodes.cluster.topics.create("t", 6, {}, 2)
     return nodes
 
@@ -39,9 +40,9 @@ def leaders(nodes: Nodes, topic: str = "t") -> list[int]:
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
-async def test_partitions_spread_over_the_brokers(factor: int) -> None:
+def test_partitions_spread_over_the_brokers(factor: int) -> None:
     """Each broker leads and follows the same number of partitions."""
-    nodes = await Nodes().start()
+    nodes = Nodes()
     topic = nodes.cluster.topics.create("t", 6, {}, factor)
     assert Counter(leaders(nodes)) == {1: 2, 2: 2, 3: 2}
     replicas = Counter(one for partition in topic.partitions for one in partition.replicas)
@@ -49,9 +50,9 @@ async def test_partitions_spread_over_the_brokers(factor: int) -> None:
     assert all(len(set(partition.replicas)) == factor for partition in topic.partitions)
 
 
-async def test_topics_of_one_partition_spread_as_well() -> None:
+def test_topics_of_one_partition_spread_as_well() -> None:
     """Topics of one partition are led by different brokers, in a deterministic way."""
-    nodes, others = await Nodes().start(), await Nodes().start()
+    nodes, others = Nodes(), Nodes()
     for one in (nodes, others):
         for number in range(30):
             one.cluster.topics.create(f"topic-{number}", 1, {})
@@ -62,7 +63,7 @@ async def test_topics_of_one_partition_spread_as_well() -> None:
 
 async def test_a_stopped_broker_hands_over_what_it_led() -> None:
     """The first running replica of a stopped leader leads at the next epoch; others stay."""
-    nodes = await started()
+    nodes = started()
     before = leaders(nodes)
     await nodes.cluster.stop_broker(2)
     for index, leader_id in enumerate(before):
@@ -79,12 +80,12 @@ async def test_a_partition_without_a_running_replica_is_offline_until_one_return
 
     Metadata has LEADER_NOT_AVAILABLE and leader -1.
     """
-    nodes = await started()
+    nodes = started()
     topic = nodes.cluster.topics.create("single", 3, {}, 1)
     (index,) = [one.index for one in topic.partitions if one.leader_id == 3]
     await nodes.cluster.stop_broker(3)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="single")])
-    answer = await nodes.answer(1, "Metadata", request)
+    answer = nodes.ask(request, node_id=1)
     told = {one.partition_index: one for one in answer.topics[0].partitions}[index]
     assert told.error_code == ErrorCode.LEADER_NOT_AVAILABLE
     assert (told.leader_id, told.isr_nodes, told.offline_replicas) == (-1, [], [3])
@@ -92,14 +93,14 @@ async def test_a_partition_without_a_running_replica_is_offline_until_one_return
     await nodes.cluster.start_broker(3)
     partition = nodes.partition("single", index)
     assert (partition.leader_id, partition.leader_epoch) == (3, 2)
-    answer = await nodes.answer(1, "Metadata", request)
+    answer = nodes.ask(request, node_id=1)
     assert [one.node_id for one in answer.brokers] == [1, 2, 3]
     assert [one.port for one in answer.brokers] == [9092, 9093, 9094]
 
 
 async def test_a_broker_that_returns_takes_nothing_from_others() -> None:
     """A returning broker leads only offline partitions; its replicas are in sync again."""
-    nodes = await started()
+    nodes = started()
     await nodes.cluster.stop_broker(1)
     without = leaders(nodes)
     assert 1 not in without
@@ -109,7 +110,7 @@ async def test_a_broker_that_returns_takes_nothing_from_others() -> None:
 
 async def test_new_partitions_are_led_by_brokers_that_run() -> None:
     """New partitions are led only by running brokers."""
-    nodes = await started()
+    nodes = started()
     await nodes.cluster.stop_broker(1)
     topic = nodes.cluster.topics.create("new", 4, {}, 3)
     assert set(leaders(nodes, "new")) == {2, 3}
@@ -120,9 +121,9 @@ async def test_new_partitions_are_led_by_brokers_that_run() -> None:
     assert len(topic.partitions[5].replicas) == 3
 
 
-async def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
+def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
     """A move to a broker without a replica replaces the leader's; to the leader it does nothing."""
-    nodes = await started()
+    nodes = started()
     partition = nodes.partition("t", 0)
     leader_id, follower_id = partition.replicas
     (other_id,) = {1, 2, 3} - set(partition.replicas)
@@ -136,9 +137,9 @@ async def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
     assert partition.replicas == (leader_id, other_id)
 
 
-async def test_batches_carry_the_epoch_of_the_leader() -> None:
+def test_batches_carry_the_epoch_of_the_leader() -> None:
     """Batches after an election have the new leader epoch."""
-    nodes = await started()
+    nodes = started()
     partition = nodes.partition("t", 0)
     partition.append(batch(b"a"), START_MS)
     nodes.move(partition, partition.replicas[1])
@@ -149,50 +150,50 @@ async def test_batches_carry_the_epoch_of_the_leader() -> None:
     assert partition.leader_epoch_error(2) is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-async def test_readers_learn_where_an_epoch_ended() -> None:
+def test_readers_learn_where_an_epoch_ended() -> None:
     """OffsetForLeaderEpoch is answered by the leader, also for epochs without records.
 
     Later epochs are unknown.
     """
-    nodes = await started()
+    nodes = started()
     partition = nodes.partition("t", 0)
     first, second = partition.replicas
     nodes.move(partition, second)
     partition.append(batch(b"a", b"b"), START_MS)
     nodes.move(partition, first)
 
-    async def ask(node_id: int, epoch: int, index: int = 0, current: int = -1) -> tuple[int, ...]:
+    def ask(node_id: int, epoch: int, index: int = 0, current: int = -1) -> tuple[int, ...]:
         asked = OffsetForLeaderPartition(
             partition=index, leader_epoch=epoch, current_leader_epoch=current
         )
         request = OffsetForLeaderEpochRequest(
             topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])]
         )
-        (topic,) = (await nodes.answer(node_id, "OffsetForLeaderEpoch", request)).topics
+        (topic,) = (nodes.ask(request, node_id=node_id)).topics
         (told,) = topic.partitions
         return told.error_code, told.leader_epoch, told.end_offset
 
-    assert await ask(first, 0) == (ErrorCode.NONE, 0, 0)
-    assert await ask(first, 1) == (ErrorCode.NONE, 1, 2)
-    assert await ask(first, 2) == (ErrorCode.NONE, 2, 2)
-    assert await ask(first, 3) == (ErrorCode.NONE, -1, -1)
-    assert await ask(first, 1, current=2) == (ErrorCode.NONE, 1, 2)
-    assert await ask(first, 1, current=1) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
-    assert await ask(first, 1, current=3) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
-    assert await ask(second, 1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
-    assert await ask(first, 1, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+    assert ask(first, 0) == (ErrorCode.NONE, 0, 0)
+    assert ask(first, 1) == (ErrorCode.NONE, 1, 2)
+    assert ask(first, 2) == (ErrorCode.NONE, 2, 2)
+    assert ask(first, 3) == (ErrorCode.NONE, -1, -1)
+    assert ask(first, 1, current=2) == (ErrorCode.NONE, 1, 2)
+    assert ask(first, 1, current=1) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert ask(first, 1, current=3) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+    assert ask(second, 1) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+    assert ask(first, 1, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
 
 
 async def test_who_leads_is_known_after_a_restart() -> None:
     """Leaders, epochs and replicas survive a restart, also of partitions without records."""
-    nodes = await started()
+    nodes = started()
     nodes.move(nodes.partition("t", 4), 1)
     await nodes.cluster.stop_broker(1)
     topic = nodes.cluster.topics.topic("t")
     assert topic is not None
     before = topic.leadership()
     await nodes.cluster.stop()
-    again = await Nodes(nodes.disk).start()
+    again = Nodes(nodes.disk)
     topic = again.cluster.topics.topic("t")
     assert topic is not None
     assert topic.leadership() == before
@@ -202,23 +203,23 @@ async def test_who_leads_is_known_after_a_restart() -> None:
 
 async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
     """With fewer brokers replicas of missing brokers are dropped, and epochs continue."""
-    nodes = await started()
+    nodes = started()
     moved = nodes.partition("t", 0)
     nodes.move(moved, 3)
     epoch = moved.leader_epoch
     await nodes.cluster.stop()
-    again = await Nodes(nodes.disk, 1).start()
+    again = Nodes(nodes.disk, 1)
     assert leaders(again) == [1] * 6
     partition = again.partition("t", 0)
     assert partition.replicas == (1,)
     assert partition.leader_epoch == epoch + 1
     await again.cluster.stop()
-    assert leaders(await Nodes(nodes.disk, 1).start()) == [1] * 6
+    assert leaders(Nodes(nodes.disk, 1)) == [1] * 6
 
 
-async def test_one_broker_keeps_no_table() -> None:
+def test_one_broker_keeps_no_table() -> None:
     """With broker.count=1 the catalogue of topics has no leaders."""
-    nodes = await Nodes(None, 1).start()
+    nodes = Nodes(None, 1)
     topic = nodes.cluster.topics.create("t", 2, {})
     assert topic.leadership() == (PartitionLeadership(1, 0, (1,)),) * 2
     assert b"leadership" not in nodes.disk.read_file("/data/topics.json")
@@ -228,13 +229,13 @@ async def test_one_broker_keeps_no_table() -> None:
     ("factor", "expected"),
     [(-1, ErrorCode.NONE), (3, ErrorCode.NONE), (4, ErrorCode.INVALID_REPLICATION_FACTOR)],
 )
-async def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
+def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
     factor: int, expected: ErrorCode
 ) -> None:
     """A replication factor above the number of brokers is refused; the default is capped."""
-    nodes = await Nodes(default_replication_factor="9").start()
+    nodes = Nodes(default_replication_factor="9")
     topic = CreatableTopic(name="new", num_partitions=2, replication_factor=factor)
-    (result,) = (await nodes.answer(2, "CreateTopics", CreateTopicsRequest(topics=[topic]))).topics
+    (result,) = (nodes.ask(CreateTopicsRequest(topics=[topic]), node_id=2)).topics
     assert result.error_code == expected
     if not expected:
         assert result.replication_factor == 3
@@ -242,14 +243,14 @@ async def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
 
 async def test_replicas_may_be_placed_by_hand() -> None:
     """A manual assignment is used as it is, and its first running replica leads."""
-    nodes = await Nodes().start()
+    nodes = Nodes()
     await nodes.cluster.stop_broker(3)
     places = [
         CreatableReplicaAssignment(partition_index=0, broker_ids=[3, 2]),
         CreatableReplicaAssignment(partition_index=1, broker_ids=[1, 3]),
     ]
     topic = CreatableTopic(name="new", num_partitions=-1, replication_factor=-1, assignments=places)
-    (result,) = (await nodes.answer(2, "CreateTopics", CreateTopicsRequest(topics=[topic]))).topics
+    (result,) = (nodes.ask(CreateTopicsRequest(topics=[topic]), node_id=2)).topics
     assert result.error_code == ErrorCode.NONE
     assert leaders(nodes, "new") == [2, 1]
     assert nodes.partition("new", 0).replicas == (3, 2)

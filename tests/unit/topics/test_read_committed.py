@@ -9,37 +9,39 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.apis import fetch, list_offsets
 from coordinator_server.topics.topic import Partition
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from protocol.batch_header import iterate_batches
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import SentRequest
+from tests.harness.clock import START_MS
+from tests.harness.records import batch
 from tests.unit.storage.support import marker, own
-from tests.unit.topics.fakes import START_MS, FakeBroker, FakeCall, batch
 
 
 @pytest.fixture
-def broker() -> FakeBroker:
+def broker() -> MemoryBroker:
     """Return a broker whose topic "t" has these offsets.
 
     0 and 3 of producer 1 (aborted at 4), 1 of 2 (committed at 2), 5 plain, 6 of 1 (aborted at 7), 8
     of 3 (open), 9 plain, 10 of 1 (aborted at 11).
     """
-    made = FakeBroker()
+    made = MemoryBroker()
     made.topics.create("t", 1, {"internal.segment.bytes": "200"})
     for step in ("1", "2", "commit 2", "1", "abort 1", "", "1", "abort 1", "3", "", "1", "abort 1"):
         take(made, step)
     return made
 
 
-def partition(made: FakeBroker) -> Partition:
+def partition(made: MemoryBroker) -> Partition:
     """Return the only partition."""
     there = made.topics.partition("t", 0)
     assert there is not None
     return there
 
 
-def take(made: FakeBroker, step: str) -> None:
+def take(made: MemoryBroker, step: str) -> None:
     """Append a producer's record ("" for a plain one) or a marker, and wake waiting fetches."""
     there = partition(made)
     if step.startswith(("abort", "commit")):
@@ -51,7 +53,7 @@ def take(made: FakeBroker, step: str) -> None:
             fields = {"producer_id": int(step), "producer_epoch": 0, "transactional": True}
         at = START_MS + there.log.log_end_offset
         there.append_own(own(batch(b"x", times_ms=[at], **fields)), START_MS)
-    made.scheduler.turn()
+    made.turn()
 
 
 def request(offset: int, isolation_level: int, **fields: Any) -> FetchRequest:
@@ -61,9 +63,9 @@ def request(offset: int, isolation_level: int, **fields: Any) -> FetchRequest:
     return FetchRequest(topics=topics, isolation_level=isolation_level, **fields)
 
 
-def read(made: FakeBroker, offset: int, isolation_level: int = 1, version: int = 12) -> Any:
+def read(made: MemoryBroker, offset: int, isolation_level: int = 1, version: int = 12) -> Any:
     """Return the response for one partition."""
-    response = made.ask(fetch.handle, request(offset, isolation_level), version)
+    response = made.ask(request(offset, isolation_level), version)
     return response.responses[0].partitions[0]
 
 
@@ -73,7 +75,7 @@ def aborted(answer: Any) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12])
-def test_aborted_transactions_are_those_of_what_is_read(broker: FakeBroker, version: int) -> None:
+def test_aborted_transactions_are_those_of_what_is_read(broker: MemoryBroker, version: int) -> None:
     """Aborted transactions are listed in the order of their markers, per segment.
 
     Transactions after the returned records are not listed.
@@ -94,7 +96,7 @@ def test_aborted_transactions_are_those_of_what_is_read(broker: FakeBroker, vers
     assert aborted(read(broker, 3))[0] == (1, 0)
 
 
-def test_nothing_from_the_last_stable_offset_on(broker: FakeBroker) -> None:
+def test_nothing_from_the_last_stable_offset_on(broker: MemoryBroker) -> None:
     """With read_committed records from the last stable offset on wait.
 
     Other readers get them, without a list of aborted transactions.
@@ -106,15 +108,15 @@ def test_nothing_from_the_last_stable_offset_on(broker: FakeBroker) -> None:
     assert answer.aborted_transactions is None
 
 
-def parked(made: FakeBroker, offset: int) -> FakeCall:
+def parked(made: MemoryBroker, offset: int) -> SentRequest:
     """Send a fetch that waits; return its call."""
     waits = request(offset, 1, max_wait_ms=500, min_bytes=1)
-    call = made.call(fetch.handle, waits, 12)
+    call = made.send(waits, 12)
     assert call.replies == []
     return call
 
 
-def test_a_waiting_reader_is_answered_by_the_marker(broker: FakeBroker) -> None:
+def test_a_waiting_reader_is_answered_by_the_marker(broker: MemoryBroker) -> None:
     """At an open transaction a fetch waits for the marker, not for records of others.
 
     The response has the transactions that were aborted meanwhile.
@@ -140,7 +142,7 @@ def test_a_waiting_reader_is_answered_by_the_marker(broker: FakeBroker) -> None:
     ],
 )
 def test_offsets_of_committed_records(
-    broker: FakeBroker, timestamp: int, uncommitted: int, committed: int
+    broker: MemoryBroker, timestamp: int, uncommitted: int, committed: int
 ) -> None:
     """With read_committed the latest offset is the last stable one; later times are not found."""
     for isolation_level, expected in ((0, uncommitted), (1, committed)):
@@ -149,5 +151,5 @@ def test_offsets_of_committed_records(
             isolation_level=isolation_level,
             topics=[ListOffsetsTopic(name="t", partitions=[asked])],
         )
-        response = broker.ask(list_offsets.handle, question, 10)
+        response = broker.ask(question, 10)
         assert response.topics[0].partitions[0].offset == expected

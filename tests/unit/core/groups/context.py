@@ -23,7 +23,7 @@ from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTop
 from protocol.apis.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from protocol.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000

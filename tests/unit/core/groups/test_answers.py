@@ -17,7 +17,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import OneGroupBroker
+from tests.harness.one_group import OneGroupBroker
 from tests.unit.core.groups.consumer.context import ConsumerContext
 from tests.unit.core.groups.context import GroupContext, commit, leave
 from tests.unit.core.groups.streams.context import StreamsContext

@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.offsets import CommittedOffset
 from coordinator_server.core.groups.settings import GroupKind
-from tests.sim.broker import blank_group
+from tests.harness.one_group import blank_group
 
 
 @pytest.mark.parametrize("kind", GroupKind)

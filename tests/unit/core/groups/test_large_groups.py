@@ -15,12 +15,15 @@ from coordinator_server.core.groups.streams.assignors import spec as tasks
 from coordinator_server.core.groups.streams.assignors.sticky import sticky
 from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
+from tests.harness.topologies import subtopology, topology
 from tests.unit.core.groups.consumer.assignors.evolving import OURS
 from tests.unit.core.groups.consumer.context import ConsumerContext
 from tests.unit.core.groups.consumer.migration import MigrationContext
 from tests.unit.core.groups.share.context import ShareContext
-from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+from tests.unit.core.groups.streams.context import (
+    StreamsContext,
+)
 
 MANY = {f"t{number}": 1 for number in range(STEP_ITEMS + 1)}
 WIDE = {f"w{number}": 60 for number in range(30)}

@@ -7,7 +7,7 @@ import pytest
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.effects import Effects
 from coordinator_server.core.groups.purgatory import SMALLEST_SWEEP, DelayedOperation, Purgatory
-from tests.sim.invariants import next_deadline_ms
+from tests.harness.one_group import next_deadline_ms
 
 
 class Ring(DelayedOperation[GroupMetadata]):

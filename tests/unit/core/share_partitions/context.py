@@ -25,7 +25,7 @@ from coordinator_server.core.share_partitions.share_partition import SharePartit
 from coordinator_server.steps import run_all
 from protocol.batch_header import TRANSACTIONAL
 from protocol.errors import ErrorCode
-from tests.unit.core.share_partitions.memory_persister import MemoryPersister
+from tests.harness.memory_persister import MemoryPersister
 
 if TYPE_CHECKING:
     from coordinator_server.core.share_partitions.dead_letters import Done

@@ -33,8 +33,8 @@ from protocol.apis.offset_for_leader_epoch import (
 )
 from protocol.apis.write_txn_markers import WriteTxnMarkersRequest
 from protocol.errors import ErrorCode
+from tests.harness.secured import Secured, group, topic
 from tests.unit.reports import Reports
-from tests.unit.security.checks.secured import Secured, group, topic
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

@@ -55,7 +55,7 @@ from protocol.apis.offset_fetch import (
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.errors import ErrorCode
-from tests.unit.security.checks.secured import Secured, cluster, group, topic, transactional_id
+from tests.harness.secured import Secured, cluster, group, topic, transactional_id
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -35,7 +35,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.unit.security.checks.secured import Secured, group, topic
+from tests.harness.secured import Secured, group, topic
 
 UNKNOWN_ID = b"0123456789abcdef"
 

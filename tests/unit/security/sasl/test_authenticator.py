@@ -32,9 +32,8 @@ from protocol.schema import Message
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
 from tests.faults.client import frame_of
+from tests.harness.clock import ManualClock
 from tests.unit.net.fakes import FakeNetwork, FakeTransport
-from tests.unit.security.sasl.clocks import ManualClock
-from tests.unit.topics.fakes import FakeClock
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "
@@ -60,7 +59,7 @@ class Room:
         config = Config(overrides={**SETTINGS, **(more or {})})
         disk = MemoryDisk()
         disk.mkdir("/d")
-        security = Security(config, SecurityState(disk, "/d"), FakeClock(), FakeClock())
+        security = Security(config, SecurityState(disk, "/d"), ManualClock(), ManualClock())
         listener = SaslListener(config.of_listener("USERS"), "USERS", security)
         clock = self.clock = ManualClock()
 
@@ -298,7 +297,6 @@ def test_a_connection_that_has_ended_keeps_nothing(
         if has_authenticated:
             room.plain()
         room.connection.connection_lost(None)
-        room.clock.timers.clear()
         kept = [one for one in gc.get_objects() if isinstance(one, SaslAuthenticator)]
         assert not [one for one in kept if one._client is room.connection]
     finally:
@@ -324,7 +322,7 @@ def test_a_bug_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     cast(Any, room.connection._authenticator)._mechanism = Broken({})
     assert room.plain() is None
     assert room.transport.closed
-    assert all(timer.is_cancelled for timer in room.clock.timers)
+    assert room.clock.timers == []
     room.connection.connection_lost(None)
     assert other.plain().error_code == 0
     assert logged == [("authenticator.failed", OverflowError)]
@@ -389,7 +387,7 @@ def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None
     """Invalid settings are refused at the start, with the name but not the value."""
     overrides = {**SETTINGS, **{f"listener.name.users.{k}": v for k, v in settings.items()}}
     config = Config(overrides=overrides)
-    security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
+    security = Security(config, SecurityState(MemoryDisk(), "/d"), ManualClock(), ManualClock())
     with pytest.raises(ConfigError, match=words) as caught:
         SaslListener(config.of_listener("USERS"), "USERS", security)
     assert "listener.name.users." in str(caught.value)
@@ -427,6 +425,6 @@ def test_mechanisms_that_nobody_has_named() -> None:
         ({"listener.name.users.sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),
     ):
         config = Config(overrides=names)
-        security = Security(config, SecurityState(MemoryDisk(), "/d"), FakeClock(), FakeClock())
+        security = Security(config, SecurityState(MemoryDisk(), "/d"), ManualClock(), ManualClock())
         with pytest.raises(ConfigError, match=expected):
             SaslListener(config.of_listener("USERS"), "USERS", security)

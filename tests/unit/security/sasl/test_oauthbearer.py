@@ -43,7 +43,7 @@ from coordinator_server.security.sasl.unsecured_jws import UnsecuredRules, new_u
 from coordinator_server.security.security import Security
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
-from tests.unit.topics.fakes import FakeClock
+from tests.harness.clock import ManualClock
 
 KEY = rsa.generate_private_key(65537, 2048)
 NOW = int(time.time()) - 900  # tokens must be valid even if the whole run is delayed
@@ -435,7 +435,7 @@ def test_unsigned_tokens_without_being_asked_for(
     """Without keys unsigned tokens are accepted only on loopback and in containers."""
     monkeypatch.setattr(oauthbearer, "in_container", lambda: is_in_container)
     state = SecurityState(MemoryDisk(), "/d")
-    security = Security(Config(), state, FakeClock(), FakeClock())
+    security = Security(Config(), state, ManualClock(), ManualClock())
     listener = Listener("OUT", host, 9092)
     if is_taken:
         mechanism = new_oauthbearer(Config(), None, security, listener)()

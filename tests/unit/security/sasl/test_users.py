@@ -20,7 +20,7 @@ from protocol.errors import ErrorCode
 from storage.errors import StorageError
 from storage.memory_disk import MemoryDisk
 from storage.security_state import SecurityState
-from tests.unit.topics.fakes import FakeClock
+from tests.harness.clock import ManualClock
 
 
 def _state(disk: MemoryDisk | None = None) -> SecurityState:
@@ -217,4 +217,4 @@ def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
         with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
             ScramUsers(state)
         with pytest.raises(StorageError, match=r"a user in the data directory is damaged"):
-            Security(Config(), state, FakeClock(), FakeClock())
+            Security(Config(), state, ManualClock(), ManualClock())

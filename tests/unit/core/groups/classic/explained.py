@@ -13,7 +13,7 @@ from protocol.consumer_protocol import (
     TopicPartition,
     encode_assignment,
 )
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.context import GroupContext, Member
 from tests.unit.rebalances.schema import faults
 

@@ -11,7 +11,7 @@ from coordinator_server.core.groups.classic.heartbeat import HEARTBEAT, heartbea
 from coordinator_server.core.groups.effects import Effects
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer
+from tests.harness.one_group import Answer
 from tests.unit.core.groups.context import GroupContext, Member
 
 E = ErrorCode

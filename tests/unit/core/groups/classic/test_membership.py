@@ -14,7 +14,7 @@ from coordinator_server.core.groups.classic.member import (
 from coordinator_server.core.groups.classic.membership import ClassicMembership
 from coordinator_server.core.groups.effects import Reply
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
-from tests.sim.broker import Answer
+from tests.harness.one_group import Answer
 
 
 def member(name: str, *protocols: str, instance_id: str | None = None) -> MemberMetadata:

@@ -28,7 +28,7 @@ from protocol.consumer_group_records import (
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey
 from protocol.schema import Message
-from tests.sim.broker import GROUP, Answer, OneGroupBroker
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker
 from tests.unit.core.groups.context import Member, Offset, commit
 
 NAMES: dict[type[Message], str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.sim.broker import SimulatedTopic, SimulatedTopicPartition
+from tests.harness.one_group import SimulatedTopic, SimulatedTopicPartition
 
 
 class HashedTopics:

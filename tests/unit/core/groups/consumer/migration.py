@@ -16,7 +16,7 @@ from protocol.consumer_protocol import (
     encode_subscription,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer
+from tests.harness.one_group import Answer
 from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember, Owned
 from tests.unit.core.groups.context import SESSION_MS, Member
 

@@ -15,7 +15,7 @@ from protocol.consumer_group_records import (
     ConsumerGroupPartitionMetadataValue,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.consumer.migration import THREE, MigrationContext, assigned, subscribed
 from tests.unit.core.groups.context import Member, offsets
 

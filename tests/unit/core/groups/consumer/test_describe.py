@@ -14,7 +14,7 @@ from protocol.apis.consumer_group_describe import (
 from protocol.apis.list_groups import ListGroupsRequest
 from protocol.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.consumer.context import ConsumerContext, Owned
 
 

@@ -19,7 +19,7 @@ from protocol.apis.offset_commit import (
 from protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from protocol.consumer_group_records import ClassicMemberMetadata
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember
 from tests.unit.core.groups.context import commit, offset_delete, offsets
 

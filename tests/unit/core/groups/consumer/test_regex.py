@@ -17,7 +17,7 @@ from protocol.consumer_group_records import (
     ConsumerGroupRegularExpressionValue,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember
 from tests.unit.core.groups.context import commit_answer
 

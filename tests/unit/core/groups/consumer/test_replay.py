@@ -16,7 +16,7 @@ from protocol.consumer_group_records import (
 )
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey
-from tests.sim.broker import GROUP, blank_group, durable_state
+from tests.harness.one_group import GROUP, blank_group, durable_state
 from tests.unit.core.groups.consumer.context import ConsumerContext, short
 
 CURRENT = ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a")

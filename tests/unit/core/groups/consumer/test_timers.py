@@ -15,7 +15,7 @@ from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.modern.modern_group import config
 from coordinator_server.core.groups.settings import GroupEnvironment, GroupSettings
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.consumer.context import ConsumerContext, ConsumerMember
 
 SESSION_MS = 45_000

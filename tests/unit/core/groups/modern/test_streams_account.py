@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from tests.harness.topologies import subtopology, topology
 from tests.unit.core.groups.modern.told import stories
-from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+from tests.unit.core.groups.streams.context import (
+    StreamsContext,
+)
 
 
 def test_release() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from coordinator_server.rebalances.record import encode_record, record_of
 from coordinator_server.rebalances.story import details, sentence
-from tests.sim.broker import GROUP, OneGroupBroker
+from tests.harness.one_group import GROUP, OneGroupBroker
 from tests.unit.rebalances.schema import faults
 
 

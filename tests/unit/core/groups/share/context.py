@@ -19,7 +19,7 @@ from protocol.apis.delete_share_group_offsets import (
 from protocol.apis.share_group_describe import DescribedShareGroup, ShareGroupDescribeRequest
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP, Answer, OneGroupBroker, topic_id_of
+from tests.harness.one_group import GROUP, Answer, OneGroupBroker, topic_id_of
 from tests.unit.core.groups.context import Member
 
 TOPICS = {"one": 1, "two": 2, "three": 3}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.share.context import ShareContext
 
 

@@ -9,7 +9,7 @@ import pytest
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
-from tests.sim.broker import GROUP, Answer, SimulatedTopic, topic_id_of
+from tests.harness.one_group import GROUP, Answer, SimulatedTopic, topic_id_of
 from tests.unit.core.groups.share.context import ShareContext
 
 NONE = ErrorCode.NONE

@@ -18,7 +18,7 @@ from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.list_groups import ListGroupsRequest
 from protocol.errors import ErrorCode
 from protocol.offsets_log import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
-from tests.sim.broker import GROUP, durable_state, topic_id_of
+from tests.harness.one_group import GROUP, durable_state, topic_id_of
 from tests.unit.core.groups.context import commit, fetch, offset_delete
 from tests.unit.core.groups.share.context import ShareContext
 

@@ -18,14 +18,12 @@ from protocol.apis.streams_group_describe import (
 from protocol.apis.streams_group_heartbeat import StreamsTaskOffset
 from protocol.errors import ErrorCode
 from protocol.streams_group_records import StreamsGroupTopologyKey
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
+from tests.harness.topologies import internal, subtopology, topology
 from tests.unit.core.groups.context import commit
 from tests.unit.core.groups.streams.context import (
     StreamsContext,
-    internal,
     listed,
-    subtopology,
-    topology,
 )
 
 CONFIGS = {"retention.ms": "5"}

@@ -6,8 +6,11 @@ from typing import Any
 
 from protocol.apis.streams_group_heartbeat import EndpointToPartitions
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer
-from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+from tests.harness.one_group import Answer
+from tests.harness.topologies import subtopology, topology
+from tests.unit.core.groups.streams.context import (
+    StreamsContext,
+)
 
 JOINS = topology(
     subtopology("0", "one", "three", sinks=["repartition"]),

@@ -14,14 +14,12 @@ from protocol.apis.streams_group_heartbeat import (
     StreamsTopology,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
+from tests.harness.topologies import internal, subtopology, topology
 from tests.unit.core.groups.streams.context import (
     StreamsContext,
-    internal,
     listed,
     statuses,
-    subtopology,
-    topology,
 )
 
 MANY = [f"n{number}" for number in range(4_000)]

@@ -13,9 +13,12 @@ from protocol.streams_group_records import (
     StreamsGroupMetadataValue,
     StreamsGroupTargetAssignmentMetadataKey,
 )
-from tests.sim.broker import GROUP, KilledError
+from tests.harness.one_group import GROUP, KilledError
+from tests.harness.topologies import subtopology, topology
 from tests.unit.core.groups.context import commit, leave, offsets
-from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+from tests.unit.core.groups.streams.context import (
+    StreamsContext,
+)
 
 
 def test_records_of_another_kind_are_no_matter() -> None:

@@ -17,7 +17,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.context import commit, offset_delete, offsets
 from tests.unit.core.groups.streams.context import StreamsContext, StreamsMember
 

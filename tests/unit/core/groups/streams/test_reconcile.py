@@ -20,8 +20,11 @@ from protocol.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
 )
-from tests.sim.broker import GROUP
-from tests.unit.core.groups.streams.context import StreamsContext, subtopology, topology
+from tests.harness.one_group import GROUP
+from tests.harness.topologies import subtopology, topology
+from tests.unit.core.groups.streams.context import (
+    StreamsContext,
+)
 
 STATEFUL = topology(subtopology("0", "two", changelogs=["changelog"]))
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = StreamsMemberState

@@ -7,7 +7,7 @@ from coordinator_server.core.groups.kinds import unload
 from coordinator_server.core.groups.streams.records import target_epoch_record
 from coordinator_server.core.groups.streams.status import StatusCode
 from protocol.errors import ErrorCode
-from tests.sim.broker import GROUP
+from tests.harness.one_group import GROUP
 from tests.unit.core.groups.streams.context import StreamsContext, statuses
 
 DELAYED = StatusCode.ASSIGNMENT_DELAYED

@@ -7,13 +7,11 @@ import pytest
 from coordinator_server.core.groups.streams.status import StatusCode
 from protocol.apis.streams_group_heartbeat import StreamsTopology
 from protocol.errors import ErrorCode
-from tests.sim.broker import Answer
+from tests.harness.one_group import Answer
+from tests.harness.topologies import internal, subtopology, topology
 from tests.unit.core.groups.streams.context import (
     StreamsContext,
-    internal,
     statuses,
-    subtopology,
-    topology,
 )
 
 MISSING_SOURCES, WRONG, MISSING_INTERNAL = (

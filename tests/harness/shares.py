@@ -6,11 +6,9 @@ numbers.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
-from coordinator_server.apis import share_acknowledge, share_fetch
-from coordinator_server.config.coordinator_configs import share_settings
-from coordinator_server.coordinator.dead_letters import DeadLetterQueues
 from coordinator_server.coordinator.share_partition_manager import SharePartitionManager
 from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
@@ -27,16 +25,31 @@ from protocol.apis.share_fetch import (
     ShareFetchTopic,
     ShareForgottenTopic,
 )
-from tests.unit.core.share_partitions.memory_persister import MemoryPersister
-from tests.unit.topics.fakes import FakeBroker, FakeCall, FakeConnection, SchedulerClock, batch
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import Client, SentRequest
+from tests.harness.memory_persister import MemoryPersister
+from tests.harness.records import batch
 
 UNKNOWN_TOPIC = b"?" * 16
+GROUPS = ("g", "other", "third")
 Said = tuple[str, int, int, int, int | list[int]]
 """Topic, partition, first and last offset, and the acknowledge type or types."""
 
 
-class ShareRequests(FakeBroker):
-    """Client requests for share partitions to a broker with `share_partitions`."""
+class ShareRequests(MemoryBroker):
+    """A broker with share groups, and requests of their consumers."""
+
+    @property
+    def share_partitions(self) -> SharePartitionManager:
+        """The share partitions that the broker leads."""
+        return self.broker.share_partitions
+
+    def configure(self, configs: Mapping[str, str | None]) -> None:
+        """Set configs of all groups; None removes one."""
+        group_configs = self.broker.group_configs
+        changed = {**group_configs.own(GROUPS[0]), **configs}
+        kept = {name: value for name, value in changed.items() if value is not None}
+        group_configs.set(dict.fromkeys(GROUPS, kept))
 
     def topic_id(self, name: str) -> bytes:
         """Return the id of a topic; an unknown id for other names."""
@@ -49,7 +62,7 @@ class ShareRequests(FakeBroker):
         assert partition is not None
         for size in sizes:
             partition.append(batch(*[b"v"] * size, **fields), self.clock.now_ms())
-        self.scheduler.turn()
+        self.turn()
 
     def fetch(
         self,
@@ -59,12 +72,15 @@ class ShareRequests(FakeBroker):
         epoch: int = 0,
         said: tuple[Said, ...] = (),
         forgotten: tuple[tuple[str, int], ...] = (),
-        connection: FakeConnection | None = None,
+        client: Client | None = None,
+        meanwhile: tuple[int, Callable[[], object]] | None = None,
         version: int = 2,
-        handle: Any = share_fetch.handle,
         **fields: Any,
-    ) -> FakeCall:
-        """Send a ShareFetch that waits 500 ms by default; return its call."""
+    ) -> SentRequest:
+        """Send a ShareFetch that waits 500 ms by default; return its call.
+
+        `meanwhile` is called behind the step with its number.
+        """
         fields = {
             "max_wait_ms": 500,
             "min_bytes": 1,
@@ -103,7 +119,13 @@ class ShareRequests(FakeBroker):
             ],
             **fields,
         )
-        return self.call(handle, request, version, connection=connection)
+        if meanwhile is None:
+            return self.send(request, version, client=client)
+        sent, steps = self.begin(request, version, client=client)
+        for number, _ in enumerate(steps):
+            if number == meanwhile[0]:
+                meanwhile[1]()
+        return sent
 
     def fetched(self, *partitions: tuple[str, int], **fields: Any) -> dict[str, Any]:
         """Return the result of a fetch that does not wait: see `brief`."""
@@ -118,7 +140,7 @@ class ShareRequests(FakeBroker):
         version: int = 2,
         renews: bool = False,
         named: tuple[tuple[str, int], ...] = (),
-    ) -> FakeCall:
+    ) -> SentRequest:
         """Send a ShareAcknowledge; `named` are partitions without acknowledgements."""
         request = ShareAcknowledgeRequest(
             group_id=group,
@@ -146,7 +168,7 @@ class ShareRequests(FakeBroker):
                 for name, index in dict.fromkeys((*named, *(one[:2] for one in said)))
             ],
         )
-        return self.call(share_acknowledge.handle, request, version)
+        return self.send(request, version)
 
     def acknowledged(self, *said: Said, **fields: Any) -> dict[str, int] | int:
         """Return the errors of an acknowledgement by partition, or the top-level error."""
@@ -164,7 +186,7 @@ class ShareRequests(FakeBroker):
         topic = self.topics.topic_by_id(topic_id)
         return "?" if topic is None else topic.name
 
-    def brief(self, call: FakeCall) -> dict[str, Any]:
+    def brief(self, call: SentRequest) -> dict[str, Any]:
         """Return a response in short form: the acquired ranges or an error by partition.
 
         "=7" is the error of an acknowledgement, and "error" the top-level error.
@@ -189,31 +211,14 @@ class ShareRequests(FakeBroker):
 class ShareBroker(ShareRequests):
     """A broker with topics "t" (two partitions) and "u", which group "g" reads from the start."""
 
-    def __init__(self, **overrides: str) -> None:
+    def __init__(self, **overrides: Any) -> None:
         super().__init__(**overrides)
-        self.configs: dict[str, str] = {"share.auto.offset.reset": "earliest"}
+        self.configure({"share.auto.offset.reset": "earliest"})
         self.persister = MemoryPersister()
         self.given_up: list[GivenUpRecords] = []
-        clock = SchedulerClock(self)
-        self.share_partitions = SharePartitionManager(
-            share_settings(self.config),
-            clock,
-            self.step_runner,
-            self.topics,
-            self.fetch_purgatory,
-            self.persister,
-            lambda group_id: self.configs,
-            node_id=self.node_id,
-            gave_up=lambda share_partition, records: self.given_up.append(records),
-            queues=DeadLetterQueues(
-                self.config,
-                clock,
-                self.step_runner,
-                self.topics,
-                lambda group_id: self.configs,
-            ),
-        )
-        self.share_partitions.start()
+        self.shared.share_persister.built = cast("Any", self.persister)
+        manager = self.share_partitions
+        manager.gave_up = lambda _, records: self.given_up.append(records)
         for name, count in (("t", 2), ("u", 1)):
             self.topics.create(name, count, {})
             for index in range(count):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from coordinator_server.apis.handlers import handler_of
@@ -32,6 +33,7 @@ from coordinator_server.core.groups.explain import Rebalance
 from coordinator_server.core.groups.group import Group
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.offsets import CommittedOffset, CommittedOffsets
+from coordinator_server.core.groups.purgatory import Purgatory
 from coordinator_server.core.groups.records import (
     CoordinatorRecord,
     CoordinatorRecords,
@@ -55,8 +57,7 @@ from protocol.offsets_log import (
 from protocol.registry import SPECS
 from protocol.schema import Message
 from storage.errors import StorageError
-from tests.sim.share_state import SimulatedPersister
-from tests.unit.topics.fakes import OpenSecurity
+from tests.harness.simulated_persister import SimulatedPersister
 
 GROUP = "g"
 TOPICS = {"one": 1, "three": 3, "many": 100}
@@ -567,7 +568,7 @@ class OneGroupBroker:
     """
 
     config = Config()
-    security = OpenSecurity()
+    security = SimpleNamespace(authorizer=None)
 
     def __init__(
         self, settings: GroupSettings | None = None, topics: dict[str, int] | None = None
@@ -855,6 +856,16 @@ def blank_group(group_id: str, settings: GroupSettings | None = None) -> GroupMe
     return GroupMetadata(
         group_id, GroupEnvironment(settings or GroupSettings(), str, str, in_place_of)
     )
+
+
+def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
+    """Return the earliest deadline in the purgatory, or None."""
+    deadlines_ms = [
+        operation.deadline_ms
+        for queued_ms, _, operation in purgatory._heap
+        if operation.queued_ms == queued_ms and operation.deadline_ms is not None
+    ]
+    return min(deadlines_ms, default=None)
 
 
 def partition_count(topic: str) -> int:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from functools import partial
 from typing import Any
 
-from coordinator_server.apis.handlers import handler_of
-from coordinator_server.core.caller import Caller
-from coordinator_server.net.connection import NO_CALLER
-from coordinator_server.net.dispatch import Dispatcher
 from coordinator_server.security.acl import (
     Acl,
     Operation,
@@ -19,57 +14,37 @@ from coordinator_server.security.acl import (
     Permission,
     ResourceType,
 )
-from coordinator_server.security.principal import Principal, user
+from coordinator_server.security.principal import user
 from coordinator_server.steps import run_all
-from protocol.codec import decoder, encoder
-from protocol.headers import RequestHeader, ResponseHeader
 from protocol.registry import SPEC_BY_NAME
 from protocol.schema import Message
-from tests.unit.nodes import Nodes
-from tests.unit.topics.fakes import FakeConnection
+from tests.harness.broker import MemoryBroker
+from tests.harness.client import Client
 
 CLASS = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-class SecuredConnection(FakeConnection):
-    """The connection of a user; stores the responses."""
-
-    remote = "127.0.0.1:1"
-
-    def __init__(self, principal: Principal) -> None:
-        super().__init__()
-        self.principal = principal
-        self.caller: Caller = NO_CALLER
-        self.answers: list[bytes] = []
-
-    def answer(self, prefix: bytes, body: bytes | bytearray | list[bytes]) -> None:
-        """Store a response without its length."""
-        whole = prefix + (b"".join(body) if isinstance(body, list) else bytes(body))
-        self.answers.append(whole[4:])
-
-    def answer_nothing(self) -> None:
-        """Do nothing: the request has no response."""
-
-
 class Secured:
-    """A broker with an authorizer. Call `start` first.
+    """A broker with an authorizer.
 
     `longest_turn_s` is the CPU time in seconds of the longest event loop iteration of the last
     request.
     """
 
-    def __init__(self, **settings: str) -> None:
-        secured = {"authorizer_class_name": CLASS, "super_users": "User:root", **settings}
-        self._nodes = Nodes(None, 1, **secured)
+    def __init__(self, **settings: Any) -> None:
+        secured: dict[str, Any] = {
+            "authorizer_class_name": CLASS,
+            "super_users": "User:root",
+            **settings,
+        }
+        self._nodes = MemoryBroker(has_real_steps=True, **secured)
+        self.longest_turn_s = 0.0
 
     async def start(self) -> Secured:
-        """Start the broker; exclude existing objects from garbage collection, as a server does."""
-        await self._nodes.start()
+        """Exclude existing objects from garbage collection, as a server does."""
         gc.freeze()
         self.cluster = self._nodes.cluster
-        self.broker = self.cluster.brokers[1]
-        find_handler = partial(handler_of, authorizer=self.cluster.security.authorizer)
-        self._dispatcher = Dispatcher(self.broker, self.cluster.step_runner, find_handler)
+        self.broker = self._nodes.broker
         return self
 
     async def stop(self) -> None:
@@ -88,26 +63,18 @@ class Secured:
 
     async def ask(self, request: Message, version: int | None = None, who: str = "alice") -> Any:
         """Send a request as a user; return the response, or why the connection was closed."""
+        client = Client(user(who))
         spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
         version = spec.max_version if version is None else version
-        header = RequestHeader(
-            api_key=spec.key, api_version=version, correlation_id=7, client_id="c"
-        )
-        frame = b"\0\0\0\0" + encoder(RequestHeader, spec.request_header_version(version))(header)
-        frame += encoder(spec.request_type, version)(request)
-        connection = SecuredConnection(user(who))
+        sent, frame = client.frame(request, version, "c")
         began_s = time.thread_time()
-        self._dispatcher.dispatch(connection, frame)  # type: ignore[arg-type]  # a fake connection
+        self._nodes.dispatch(client, frame)
         self.longest_turn_s = time.thread_time() - began_s
-        while not (connection.answers or connection.refusals) or self.cluster.step_runner:
+        while not (sent.answered or client.refusals) or self.cluster.step_runner:
             began_s = time.thread_time()
             await asyncio.sleep(0)
             self.longest_turn_s = max(self.longest_turn_s, time.thread_time() - began_s)
-        if connection.refusals:
-            return connection.refusals[0]
-        (answer,) = connection.answers
-        position = decoder(ResponseHeader, spec.response_header_version(version))(answer, 0)[1]
-        return decoder(spec.response_type, version)(answer, position)[0]
+        return client.refusals[0] if client.refusals else sent.response
 
 
 def on(

@@ -1,17 +1,15 @@
-"""A broker with a share coordinator, on a disk in memory; the request handlers are real."""
+"""A broker with the state of share partitions, its log, and requests of leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from coordinator_server.config.coordinator_configs import share_state_settings
 from coordinator_server.coordinator.share_coordinator import ShareCoordinator, ShareStatePartition
 from coordinator_server.coordinator.share_persister import LocalSharePersister
 from coordinator_server.core.share_partitions.persister import SharePartitionKey
 from coordinator_server.core.share_state.records import ShareRecord, decode_record
 from coordinator_server.core.share_state.shard import ShareCoordinatorShard
-from coordinator_server.runtime.topic import CoordinatorTopic
 from coordinator_server.topics.names import SHARE_STATE_TOPIC
 from protocol.apis.delete_share_group_state import (
     DeletePartition,
@@ -43,49 +41,35 @@ from protocol.batch import iterate_records
 from protocol.batch_header import BatchHeader, iterate_batches
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
-from tests.unit.topics.fakes import FakeBroker, SchedulerClock
+from tests.harness.broker import MemoryBroker
 
 Batch = tuple[int, int, int, int]
 GROUP = "g"
 
 
-class ShareStateBroker(FakeBroker):
-    """Topic "t" has four partitions, `__share_group_state` one by default."""
+class ShareStateBroker(MemoryBroker):
+    """Topic "t" has four partitions, `__share_group_state` one."""
 
-    def __init__(self, disk: MemoryDisk | None = None, /, **overrides: str) -> None:
-        super().__init__(disk, **{"share_coordinator_state_topic_num_partitions": "1", **overrides})
+    defaults = {"share_coordinator_state_topic_num_partitions": "1"}
+
+    def __init__(self, disk: MemoryDisk | None = None, /, **overrides: Any) -> None:
+        super().__init__(disk, **overrides)
         self.t = self.topics.topic("t") or self.topics.create("t", 4, {})
-        self.share_state_topic = CoordinatorTopic(self.topics, SHARE_STATE_TOPIC)
-        self.share_states = ShareCoordinator(
-            share_state_settings(self.config),
-            self.virtual_clock,
-            self.step_runner,
-            self.topics,
-            self.share_state_topic,
-            node_id=self.node_id,
-        )
-        self.persister = LocalSharePersister(
-            self.share_state_topic,
-            lambda node_id: self.share_states if node_id == self.node_id else None,
-            self.scheduler,
-        )
-        self.share_states.start()
-        self.scheduler.turn()
-
-    @property
-    def virtual_clock(self) -> Any:
-        """A clock and its timers in one object, as the coordinators need."""
-        return SchedulerClock(self)
+        self.turn()
 
     def key(self, partition: int = 0) -> SharePartitionKey:
         """Return the key of a share partition of "t"."""
         return SharePartitionKey(GROUP, self.t.topic_id, partition)
 
-    def ask_now(self, handle: Any, request: Any, version: int = 0) -> Any:
-        """Return the response to a request that is not parked."""
-        call = self.call(handle, request, version)
-        self.scheduler.turn()
-        return call.replies[0]
+    @property
+    def persister(self) -> LocalSharePersister:
+        """The client of the share coordinator."""
+        return self.shared.share_persister.get()
+
+    @property
+    def share_states(self) -> ShareCoordinator:
+        """The share coordinator."""
+        return self.broker.share_states
 
     # --- the log ----------------------------------------------------------------------------------
 

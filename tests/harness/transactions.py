@@ -1,15 +1,10 @@
-"""A broker with transaction and group coordinators, on a disk in memory."""
+"""A broker with transactions and groups, and requests of transactional producers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from coordinator_server.config.coordinator_configs import transaction_settings
-from coordinator_server.coordinator.markers import Markers
-from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
 from coordinator_server.core.transactions.metadata import TransactionMetadata
-from coordinator_server.runtime.topic import CoordinatorTopic
-from coordinator_server.topics.names import TRANSACTIONS_TOPIC
 from protocol.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -23,8 +18,7 @@ from protocol.batch import Record, build_batch, iterate_records
 from protocol.batch_header import iterate_batches
 from protocol.errors import ErrorCode
 from storage.memory_disk import MemoryDisk
-from tests.unit.coordinator.fakes import GroupBroker
-from tests.unit.topics.fakes import SchedulerClock
+from tests.harness.groups import GroupBroker
 
 Producer = tuple[int, int]
 V1, V2 = 4, 5
@@ -34,33 +28,11 @@ V1, V2 = 4, 5
 class TransactionBroker(GroupBroker):
     """Topic "t" has four partitions, `__transaction_state` two."""
 
-    def __init__(self, disk: MemoryDisk | None = None, **overrides: str) -> None:
-        super().__init__(disk, **{"transaction_state_log_num_partitions": "2", **overrides})
-        self.transactions_topic = CoordinatorTopic(self.topics, TRANSACTIONS_TOPIC)
-        self.markers = Markers(
-            self.topics,
-            lambda node_id: self.groups if node_id == self.node_id else None,
-            self.clock,
-        )
-        self.transactions = TransactionCoordinator(
-            transaction_settings(self.config),
-            self.virtual_clock,
-            self.step_runner,
-            self.topics,
-            self.transactions_topic,
-            self.producer_ids,
-            self.markers,
-            self.scheduler,
-            node_id=self.node_id,
-            peer=lambda node_id: self.transactions if node_id == self.node_id else None,
-        )
-        self.transactions.start()
-        self.scheduler.turn()
+    defaults = {**GroupBroker.defaults, "transaction_state_log_num_partitions": "2"}
 
-    @property
-    def virtual_clock(self) -> Any:
-        """A clock and its timers in one object, as the coordinators need."""
-        return SchedulerClock(self)
+    def __init__(self, disk: MemoryDisk | None = None, /, **overrides: Any) -> None:
+        super().__init__(disk, **overrides)
+        self.turn()
 
     def state(self, transactional_id: str = "id") -> TransactionMetadata:
         """Return the state of an existing transactional id."""
@@ -82,7 +54,7 @@ class TransactionBroker(GroupBroker):
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )
-        return self.answer_now("InitProducerId", request)
+        return self.ask(request)
 
     def add_offsets(self, producer: Producer, group: str, transactional_id: str) -> ErrorCode:
         """Send AddOffsetsToTxn; return the error."""
@@ -92,7 +64,7 @@ class TransactionBroker(GroupBroker):
             producer_epoch=producer[1],
             group_id=group,
         )
-        return ErrorCode(self.answer_now("AddOffsetsToTxn", request, 3).error_code)
+        return ErrorCode(self.ask(request, 3).error_code)
 
     def add(self, producer: Producer, *partitions: int, transactional_id: str = "id") -> ErrorCode:
         """Send AddPartitionsToTxn for partitions of "t"; return the last error."""
@@ -102,7 +74,7 @@ class TransactionBroker(GroupBroker):
             v3_and_below_producer_epoch=producer[1],
             v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(partitions))],
         )
-        response = self.answer_now("AddPartitionsToTxn", request, 3)
+        response = self.ask(request, 3)
         result = response.results_by_topic_v3_and_below[-1].results_by_partition[-1]
         return ErrorCode(result.partition_error_code)
 
@@ -132,7 +104,7 @@ class TransactionBroker(GroupBroker):
             acks=-1,
             topic_data=[TopicProduceData(name="t", topic_id=topic.topic_id, partition_data=[data])],
         )
-        response = self.answer_now("Produce", request, version)
+        response = self.ask(request, version)
         return ErrorCode(response.responses[0].partition_responses[0].error_code)
 
     def end(
@@ -150,15 +122,9 @@ class TransactionBroker(GroupBroker):
             producer_epoch=producer[1],
             committed=commits,
         )
-        call = self.send("EndTxn", request, version)
-        self.scheduler.turn()
+        call = self.send(request, version)
+        self.turn()
         return call.replies[0] if call.replies else None
-
-    def answer_now(self, api: str, request: Any, version: int | None = None) -> Any:
-        """Return the response to a request, which arrives within the turn."""
-        call = self.send(api, request, version)
-        self.scheduler.turn()
-        return call.replies[0]
 
     def committed_values(self, partition: int = 0) -> list[bytes | None]:
         """Return the values that a read_committed consumer gets from a partition of "t"."""
@@ -176,7 +142,7 @@ class TransactionBroker(GroupBroker):
                 )
             ],
         )
-        response = self.answer_now("Fetch", request, 11)
+        response = self.ask(request, 11)
         data = response.responses[0].partitions[0]
         aborted = sorted(
             (one.first_offset, one.producer_id) for one in data.aborted_transactions or ()

@@ -1,0 +1,277 @@
+"""Brokers that the composition root builds on a disk in memory, and requests of clients to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from coordinator_server.apis.handlers import handler_of
+from coordinator_server.broker import Broker
+from coordinator_server.clock.step_runner import StepRunner
+from coordinator_server.composition import compose
+from coordinator_server.config.config import Config
+from coordinator_server.coordinator.group_coordinator import GroupCoordinator
+from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
+from coordinator_server.maintenance.flusher import Flusher
+from coordinator_server.net.dispatch import Dispatcher, Handler
+from coordinator_server.net.metering import Metering
+from coordinator_server.rebalances.journal import RebalanceJournal
+from coordinator_server.security.security import Security
+from coordinator_server.steps import Steps
+from coordinator_server.topics.manager import TopicManager
+from protocol.registry import SPEC_BY_NAME, ApiSpec
+from protocol.schema import Message
+from storage.log_manager import LogManager
+from storage.memory_disk import MemoryDisk
+from tests.harness.client import Client, SentRequest
+from tests.harness.clock import ManualClock
+from tests.versions import newest_with_names
+
+if TYPE_CHECKING:
+    from coordinator_server.counting.counts import Counts
+    from coordinator_server.net.connection import Connection
+
+DATA = "/data"
+
+
+class InlineFlusher(Flusher):
+    """A flusher without threads: work is done at once, and reported in the next turn."""
+
+    __slots__ = ()
+
+    def submit(self, work: Callable[[], None], /) -> Future[None]:
+        """Do the work now."""
+        done: Future[None] = Future()
+        try:
+            work()
+        except Exception as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+        return done
+
+    submit_check = submit
+
+
+class HeldStepRunner(StepRunner):
+    """Runs the steps of requests, which `MemoryBroker.begin` holds back."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, clock: ManualClock, timer_s: Callable[[], float]) -> None:
+        super().__init__(clock, timer_s)
+        self.held: list[Iterator[None]] | None = None
+
+    def run_now(self, steps: Iterator[None]) -> bool:
+        """Run the steps, or hold them back."""
+        if self.held is None:
+            return super().run_now(steps)
+        self.held.append(steps)
+        return False
+
+
+class MemoryBroker:
+    """The brokers of a process on a disk in memory; the first one is meant where none is named.
+
+    Time stands still: `turn` runs queued callbacks, `advance` moves the time. An exception in a
+    handler is raised to the sender of the request. `defaults` are settings of a subclass. Steps run
+    to their end at once, or with `has_real_steps` in slices of the machine's time.
+    """
+
+    defaults: Mapping[str, str] = {}
+
+    def __init__(
+        self,
+        disk: MemoryDisk | None = None,
+        count: int = 1,
+        /,
+        *,
+        has_virtual_clock: bool = False,
+        runs_maintenance: bool = True,
+        starts: bool = True,
+        has_real_steps: bool = False,
+        flusher: Flusher | None = None,
+        counts: Counts | None = None,
+        **overrides: str,
+    ) -> None:
+        self.disk = disk or MemoryDisk()
+        self.clock = ManualClock(runs_maintenance=runs_maintenance)
+        self.step_runner = HeldStepRunner(
+            self.clock, time.perf_counter if has_real_steps else self._no_time
+        )
+        settings = {"log_dirs": DATA, "broker_count": str(count), **self.defaults, **overrides}
+        self.cluster = compose(
+            Config(overrides={name.replace("_", "."): value for name, value in settings.items()}),
+            self.clock,
+            self.disk,
+            has_virtual_clock=has_virtual_clock,
+            step_runner=self.step_runner,
+            flusher=flusher or InlineFlusher(self.clock),
+            counts=counts,
+        )
+        self.shared = self.cluster.shared
+        self.bugs: list[Exception] = []
+        """Exceptions of handlers, which the dispatcher has caught."""
+        self._dispatchers: dict[int, Dispatcher[Broker]] = {}
+        if starts:
+            self.cluster.start()
+
+    # --- the parts of the first broker ------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        """The id of the first broker."""
+        return self.cluster.node_ids[0]
+
+    @property
+    def broker(self) -> Broker:
+        """The first broker."""
+        return self.cluster.brokers[self.node_id]
+
+    @property
+    def config(self) -> Config:
+        """The settings of the first broker."""
+        return self.broker.config
+
+    @property
+    def topics(self) -> TopicManager:
+        """The topics."""
+        return self.cluster.topics
+
+    @property
+    def logs(self) -> LogManager:
+        """The logs of all topics."""
+        return self.topics._logs
+
+    @property
+    def security(self) -> Security:
+        """The users, ACLs, quotas and tokens."""
+        return self.cluster.security
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator of the first broker."""
+        return self.broker.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator of the first broker."""
+        return self.broker.transactions
+
+    @property
+    def journal(self) -> RebalanceJournal:
+        """The rebalances of all groups."""
+        return self.cluster.journal
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Run all queued callbacks. Raises the exception of a handler."""
+        self.clock.turn()
+        self._raise_bug()
+
+    def advance(self, elapsed_ms: int) -> None:
+        """Move the time; the timers that become due fire."""
+        self.clock.pass_time(elapsed_ms)
+        self._raise_bug()
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def send(
+        self,
+        request: Message,
+        version: int | None = None,
+        *,
+        client: Client | None = None,
+        client_id: str | None = "test",
+        node_id: int | None = None,
+    ) -> SentRequest:
+        """Send a request; return it, maybe unanswered. The default version is the newest.
+
+        Raises the exception of the handler.
+        """
+        node_id = self.node_id if node_id is None else node_id
+        if client is None:
+            client = Client(local_address=("127.0.0.1", 9091 + node_id))
+        spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
+        version = newest_with_names(spec) if version is None else version
+        sent, frame = client.frame(request, version, client_id)
+        self.dispatch(client, frame, node_id)
+        return sent
+
+    def dispatch(self, client: Client, frame: bytes, node_id: int | None = None) -> None:
+        """Let a broker receive a frame. Raises the exception of the handler."""
+        dispatcher = self._dispatcher(self.node_id if node_id is None else node_id)
+        dispatcher.dispatch(cast("Connection", client), frame)
+        self._raise_bug()
+
+    def ask(self, request: Message, version: int | None = None, **fields: Any) -> Any:
+        """Return the response to a request that waits for no timer."""
+        sent = self.send(request, version, **fields)
+        if not sent.replies:
+            self.turn()
+        return sent.response
+
+    def ask_unencoded(self, request: Message, version: int | None = None, **fields: Any) -> Any:
+        """Like `ask`, for texts that are longer than the wire carries.
+
+        A request of this version must have been sent before.
+        """
+        spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
+        version = newest_with_names(spec) if version is None else version
+        binding = self._dispatcher(fields.get("node_id", self.node_id))._bindings[spec.key, version]
+        decode, binding.decode = binding.decode, lambda *_: (request, 0)
+        try:
+            return MemoryBroker.ask(self, type(request)(), version, **fields)
+        finally:
+            binding.decode = decode
+
+    def begin(self, request: Message, version: int, **fields: Any) -> tuple[SentRequest, Steps]:
+        """Send a request whose handler returns steps; return the steps, of which none was run."""
+        held: list[Iterator[None]] = []
+        self.step_runner.held = held
+        try:
+            sent = self.send(request, version, **fields)
+        finally:
+            self.step_runner.held = None
+        (steps,) = held
+        return sent, cast("Steps", steps)
+
+    def _no_time(self) -> float:
+        return 0.0
+
+    def _raise_bug(self) -> None:
+        if self.bugs:
+            raise self.bugs.pop()
+
+    def _dispatcher(self, node_id: int) -> Dispatcher[Broker]:
+        broker = self.cluster.brokers[node_id]
+        dispatcher = self._dispatchers.get(node_id)
+        if dispatcher is None or dispatcher._broker is not broker:
+            metering = Metering(self.security, self.cluster.machine_clock)
+            dispatcher = Dispatcher(broker, self.step_runner, self._find_handler, metering)
+            self._dispatchers[node_id] = dispatcher
+        return dispatcher
+
+    def _find_handler(self, spec: ApiSpec) -> Handler[Broker]:
+        return partial(self._handle, handler_of(spec, self.security.authorizer))
+
+    def _handle(
+        self, handle: Handler[Broker], broker: Broker, call: Any, request: Message
+    ) -> Steps | None:
+        try:
+            steps = handle(broker, call, request)
+        except Exception as bug:
+            self.bugs.append(bug)
+            raise
+        return None if steps is None else self._watched(steps)
+
+    def _watched(self, steps: Steps) -> Steps:
+        try:
+            yield from steps
+        except Exception as bug:
+            self.bugs.append(bug)
+            raise

@@ -6,8 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from coordinator_server.clock.broker_clock import Timer
-from coordinator_server.clock.timer_heap import HeapTimer
+from coordinator_server.clock.broker_clock import HeapTimer, Timer
 from coordinator_server.clock.virtual_clock import VirtualClock
 
 START_MS = 1_700_000_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinator_server.clock.timer_heap import HeapTimer
+from coordinator_server.clock.broker_clock import HeapTimer
 from coordinator_server.coordinator import dead_letters
 from coordinator_server.core.share_partitions.dead_letters import QueueOutcome
 from coordinator_server.core.share_partitions.in_flight import DeadLetters

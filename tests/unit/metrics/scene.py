@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from prometheus_client.openmetrics.parser import (
@@ -66,7 +67,7 @@ class CountingNodes(Nodes):
     def connect(self, node_id: int = 1, listener: str = "PLAINTEXT") -> Wire:
         """Open a connection to a broker."""
         connections = self.cluster.servers.by_id[node_id].connections
-        return Wire(connections.connection_type(connections, listener))
+        return Wire(connections.connection_type(connections, listener), self.turn)
 
     async def exposition(self, accept: str = "", accept_encoding: str = "") -> Exposition:
         """Scrape the cluster."""
@@ -80,8 +81,9 @@ class CountingNodes(Nodes):
 class Wire:
     """A connection and its transport, which records what is written."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, turn: Callable[[], None]) -> None:
         self.connection = connection
+        self.turn = turn
         self.transport = FakeTransport()
         connection.connection_made(cast("Any", self.transport))
         self.sent_bytes = 0

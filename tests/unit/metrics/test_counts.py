@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from benchmarks import load
@@ -33,15 +31,14 @@ from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicPro
 from protocol.batch import Record, build_batch
 from protocol.errors import ErrorCode
 from tests.faults.client import frame_of
-from tests.unit.coordinator.fakes import settle
+from tests.harness.clock import START_MS
 from tests.unit.metrics.scene import CountingNodes, Wire, total, value
-from tests.unit.topics.fakes import START_MS
 
 
 @pytest.fixture
-async def nodes() -> CountingNodes:
+def nodes() -> CountingNodes:
     """Start one broker."""
-    return await CountingNodes(None, 1).start()
+    return CountingNodes(None, 1)
 
 
 async def asked(wire: Wire, frame: bytes) -> bytes:
@@ -51,7 +48,7 @@ async def asked(wire: Wire, frame: bytes) -> bytes:
     for _ in range(200):
         if len(wire.answers) > before:
             return wire.answers[-1]
-        await asyncio.sleep(0)
+        wire.turn()
     raise AssertionError("no response")
 
 
@@ -136,7 +133,7 @@ async def test_a_request_without_response_is_counted(nodes: CountingNodes) -> No
     data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=batch)])
     wire = nodes.connect()
     wire.send(ProduceRequest(acks=0, timeout_ms=100, topic_data=[data]), load.PRODUCE_VERSION)
-    await settle()
+    nodes.turn()
     samples = await nodes.samples()
     assert total(samples, "coordinator_requests_total", api="Produce") == 1
     assert total(samples, "coordinator_response_bytes_total", api="Produce") == 0
@@ -152,7 +149,7 @@ async def test_large_requests_are_counted(nodes: CountingNodes) -> None:
     answer = b""
     wire.send_frame(frame)
     for _ in range(5000):
-        await asyncio.sleep(0)
+        nodes.turn()
         if wire.answers:
             answer = wire.answers[-1]
             break
@@ -204,12 +201,10 @@ async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
 
 async def test_expired_members_are_counted() -> None:
     """A member whose session expires counts once, and the group is empty afterwards."""
-    nodes = CountingNodes(None, 1)
-    nodes.has_virtual_clock = True
-    await nodes.start()
+    nodes = CountingNodes(None, 1, has_virtual_clock=True)
     await member_of(nodes.connect(), "group")
     await ClockController(nodes.cluster).advance(600_000)
-    await settle()
+    nodes.turn()
     samples = await nodes.samples()
     of = {"broker": 1, "type": "classic"}
     assert value(samples, "coordinator_members_removed_total", **of, reason="session expired") == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from coordinator_server.counting.counts import Counts
@@ -13,43 +11,40 @@ from protocol.apis.add_partitions_to_txn import (
 )
 from protocol.apis.end_txn import EndTxnRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
+from tests.harness.records import batch
 from tests.unit.control.test_modern_groups import ModernNodes
-from tests.unit.coordinator.fakes import settle
 from tests.unit.metrics.scene import Samples, exposition, parsed, total, value
-from tests.unit.topics.fakes import batch
 
 
 @pytest.fixture
-async def nodes() -> ModernNodes:
+def nodes() -> ModernNodes:
     """Return a cluster of one broker that counts."""
-    nodes = ModernNodes(None, 1)
-    nodes.counts = Counts()
-    return await nodes.start()
+    return ModernNodes(None, 1, counts=Counts())
 
 
 async def samples_of(nodes: ModernNodes) -> Samples:
     """Scrape the cluster."""
-    await settle()
+    nodes.turn()
     return parsed((await exposition(nodes.cluster)).body.decode())
 
 
 async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
     """Acquired records are in flight and lag; records at the delivery limit are given up."""
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
-    epoch = await nodes.share("m", 0)
+    epoch = nodes.share("m", 0)
     await nodes.controller.advance(1_000)
-    epoch = await nodes.share("m", epoch)
+    epoch = nodes.share("m", epoch)
     nodes.partition("t", 0).append(batch(b"1"), nodes.cluster.clock.now_ms())
     of = {"broker": 1, "group": "g"}
     for delivery in range(5):
-        assert await nodes.take("m", delivery) == 1
+        assert nodes.take("m", delivery) == 1
         samples = await samples_of(nodes)
         assert value(samples, "coordinator_share_records", **of, state="acquired") == 1
         assert value(samples, "coordinator_share_lag_records", **of, topic="t", partition=0) == 1
         assert value(samples, "coordinator_share_sessions", broker=1) == 1
         assert value(samples, "coordinator_groups", broker=1, type="share", state="Stable") == 1
         await nodes.controller.advance(30_000)
-        epoch = await nodes.share("m", epoch)
+        epoch = nodes.share("m", epoch)
     samples = await samples_of(nodes)
     name, cause = "coordinator_share_records_given_up_total", "delivery limit reached"
     assert value(samples, name, broker=1, cause=cause) == 1
@@ -58,10 +53,10 @@ async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
 
 async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> None:
     """A member that joins a consumer group is one rebalance with the phases of epochs."""
-    epoch = (await nodes.beat("m", 0)).member_epoch
+    epoch = nodes.beat("m", 0).member_epoch
     await nodes.controller.advance(1_000)
-    epoch = (await nodes.beat("m", epoch, [])).member_epoch
-    await nodes.beat("m", epoch, [0, 1, 2])
+    epoch = nodes.beat("m", epoch, []).member_epoch
+    nodes.beat("m", epoch, [0, 1, 2])
     samples = await samples_of(nodes)
     of = {"broker": 1, "type": "consumer"}
     assert total(samples, "coordinator_rebalances_total", **of, cause="member joined") == 1
@@ -80,10 +75,10 @@ async def test_transactions_are_open_and_then_ended(nodes: ModernNodes) -> None:
     async def begin() -> tuple[int, int]:
         for _ in range(100):
             request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
-            answer = await nodes.ask("InitProducerId", request, 4)
+            answer = nodes.ask(request, 4)
             if not answer.error_code:
                 break
-            await asyncio.sleep(0)
+            nodes.turn()
         producer = answer.producer_id, answer.producer_epoch
         adding = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="tx",
@@ -91,7 +86,7 @@ async def test_transactions_are_open_and_then_ended(nodes: ModernNodes) -> None:
             v3_and_below_producer_epoch=producer[1],
             v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
         )
-        await nodes.ask("AddPartitionsToTxn", adding, 3)
+        nodes.ask(adding, 3)
         return producer
 
     for committed in (True, False, False):
@@ -102,7 +97,7 @@ async def test_transactions_are_open_and_then_ended(nodes: ModernNodes) -> None:
             producer_epoch=epoch,
             committed=committed,
         )
-        assert (await nodes.ask("EndTxn", request, 3)).error_code == 0
+        assert nodes.ask(request, 3).error_code == 0
     await begin()
     await nodes.controller.advance(20_000)
     samples = await samples_of(nodes)

@@ -14,8 +14,8 @@ from coordinator_server.metrics.families import SAMPLES_PER_CHUNK, text
 from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
 from protocol.batch import Record, build_batch
 from protocol.control_record import EndTransaction
+from tests.harness.clock import START_MS
 from tests.unit.metrics.scene import OPENMETRICS, CountingNodes, Samples, parsed, total, value
-from tests.unit.topics.fakes import START_MS
 
 HOSTILE = (
     'a "quoted" \\ back\nslash',
@@ -29,9 +29,9 @@ HOSTILE = (
 
 
 @pytest.fixture
-async def nodes() -> CountingNodes:
+def nodes() -> CountingNodes:
     """Start one broker."""
-    return await CountingNodes(None, 1).start()
+    return CountingNodes(None, 1)
 
 
 def produce(nodes: CountingNodes, topic: str, *timestamps_ms: int) -> None:
@@ -64,8 +64,8 @@ async def test_every_metric_of_the_table_is_in_a_scrape(nodes: CountingNodes) ->
 async def test_labels_are_those_of_the_table(nodes: CountingNodes) -> None:
     """Every series has exactly the labels of the table."""
     produce(nodes, "t", START_MS)
-    await nodes.commit(1, "group", 0)
-    await nodes.join(1, "classic")
+    nodes.commit(1, "group", 0)
+    nodes.join(1, "classic")
     nodes.connect()
     samples = await nodes.samples()
     of_series = {series: row for row in METRICS for series in series_of(row)}
@@ -97,7 +97,7 @@ async def test_hostile_names_are_escaped(nodes: CountingNodes, accept: str) -> N
     """Any group id and any topic name is one label value, which the parsers read back."""
     produce(nodes, "t", START_MS)
     for name in HOSTILE:
-        await nodes.commit(1, name, 0)
+        nodes.commit(1, name, 0)
     text = (await nodes.exposition(accept)).body.decode()
     samples = parsed(text, openmetrics=bool(accept))
     found = {
@@ -118,7 +118,7 @@ async def test_metrics_of_many_series_have_one_header(nodes: CountingNodes) -> N
     """A metric that is rendered in several chunks has its header lines once, in both formats."""
     count = 2 * SAMPLES_PER_CHUNK + 1
     for number in range(count):
-        await nodes.commit(1, f"group-{number}", 0)
+        nodes.commit(1, f"group-{number}", 0)
     for accept in ("", OPENMETRICS):
         text = (await nodes.exposition(accept)).body.decode()
         assert text.count("# TYPE coordinator_group_committed_offset ") == 1
@@ -131,7 +131,7 @@ async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
     """Lag is high watermark minus committed offset, and the age of the oldest unread record."""
     produce(nodes, "t", START_MS - 9000, START_MS - 5000, START_MS - 1000)
     for group, offset in (("start", 0), ("middle", 1), ("end", 3), ("ahead", 9)):
-        await nodes.commit(1, group, offset)
+        nodes.commit(1, group, offset)
     samples = await nodes.samples()
     assert group_lag(samples, "start", "lag_records") == 3
     assert group_lag(samples, "start", "lag_seconds") == 9
@@ -142,16 +142,16 @@ async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
         assert group_lag(samples, group, "lag_seconds") == 0
     assert group_lag(samples, "ahead", "committed_offset") == 9
     assert group_lag(samples, "start", "lost_records") is None
-    nodes.clock.time_ms += 2000
+    nodes.advance(2000)
     assert group_lag(await nodes.samples(), "middle", "lag_seconds") == 7
-    await nodes.commit(1, "middle", 2)
+    nodes.commit(1, "middle", 2)
     assert group_lag(await nodes.samples(), "middle", "lag_seconds") == 3
 
 
 async def test_lost_records_have_no_age(nodes: CountingNodes) -> None:
     """If the oldest unread records were deleted, they are counted and the age is unknown."""
     produce(nodes, "t", START_MS, START_MS, START_MS)
-    await nodes.commit(1, "group", 0)
+    nodes.commit(1, "group", 0)
     partition = nodes.cluster.topics.partition("t", 0)
     assert partition is not None
     partition.delete_records(2)
@@ -170,8 +170,8 @@ async def test_transaction_markers_have_no_age(nodes: CountingNodes) -> None:
         producer_id=1, producer_epoch=0, commits=True, coordinator_epoch=0, transaction_version=0
     )
     partition.end_transaction(end, START_MS)
-    await nodes.commit(1, "group", 1)
-    nodes.clock.time_ms += 5000
+    nodes.commit(1, "group", 1)
+    nodes.advance(5000)
     samples = await nodes.samples()
     assert group_lag(samples, "group", "lag_records") == 1
     assert group_lag(samples, "group", "lag_seconds") == 0
@@ -181,7 +181,7 @@ async def test_deleted_topics_have_no_lag(nodes: CountingNodes) -> None:
     """Offsets of a partition that does not exist have no series."""
     nodes.cluster.topics.create("other", 1, {})
     group = nodes.cluster.brokers[1].groups
-    await nodes.commit(1, "group", 0)
+    nodes.commit(1, "group", 0)
     task = group.tasks["group"].group
     task.offsets.by_topic["gone"] = {0: task.offsets.by_topic["t"][0]}
     samples = await nodes.samples()
@@ -195,7 +195,7 @@ async def test_too_many_partitions_are_omitted_and_counted(
     """Beyond the limit, partitions of groups have no lag metrics; their number is a metric."""
     monkeypatch.setattr(lag, "MAX_PARTITIONS", 3)
     for number in range(5):
-        await nodes.commit(1, f"group-{number}", 0)
+        nodes.commit(1, f"group-{number}", 0)
     samples = await nodes.samples()
     assert sum(name == "coordinator_group_lag_records" for name, _ in samples) == 3
     assert value(samples, "coordinator_group_partitions_omitted") == 2
@@ -204,12 +204,12 @@ async def test_too_many_partitions_are_omitted_and_counted(
 
 async def test_each_broker_has_its_own_series() -> None:
     """Requests, groups and leaders have the label of their broker."""
-    nodes = await CountingNodes(None, 2).start()
+    nodes = CountingNodes(None, 2)
     homes = {}
     for number in range(8):
         group = f"group-{number}"
         homes[group] = nodes.home(group).leader_id
-        await nodes.commit(homes[group], group, 0)
+        nodes.commit(homes[group], group, 0)
     samples = await nodes.samples()
     assert {*homes.values()} == {1, 2}
     for node_id in (1, 2):
@@ -243,7 +243,6 @@ async def test_logs_have_sizes_and_offsets(nodes: CountingNodes) -> None:
 async def test_a_cluster_without_counts_has_no_scraper() -> None:
     """A cluster that was composed without counts has no metrics."""
     nodes = CountingNodes(None, 1)
-    await nodes.start()
     shared = nodes.cluster.shared
     assert shared.counts is not None
     from coordinator_server.metrics.scrape import scraper_of
@@ -260,7 +259,7 @@ async def test_a_scrape_holds_the_event_loop_in_short_steps(nodes: CountingNodes
         cluster.topics.create(f"topic-{number}", 100, {})
     coordinator = cluster.brokers[1].groups
     produce(nodes, "t", START_MS)
-    await nodes.commit(1, "model", 0)
+    nodes.commit(1, "model", 0)
     model = coordinator.tasks["model"]
     for number in range(10_000):
         task = coordinator._create(f"group-{number}", model.partition)

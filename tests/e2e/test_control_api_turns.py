@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -58,7 +58,7 @@ def test_large_answers_hold_nobody_up() -> None:
             "g",
             {"offsets": [{"topic": "wide", "partition": one, "offset": 0} for one in range(2000)]},
         )
-        requests = {
+        requests: dict[str, Callable[[], object]] = {
             "partitions": lambda: api.partitions_list(limit=10_000),
             "lag": lambda: api.groups_lag("g"),
             "groups": lambda: api.groups_list(times=True),

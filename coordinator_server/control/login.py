@@ -126,7 +126,7 @@ class Logins:
 
 def _has_password(mechanism_name: str, credential: ScramCredential, password: str) -> bool:
     """Return whether a SCRAM credential belongs to a password; takes milliseconds."""
-    from coordinator_server.credentials.scram_mechanisms import SCRAM_BY_NAME
+    from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME
     from coordinator_server.security.sasl.scram import credential_of
 
     mechanism = SCRAM_BY_NAME[mechanism_name]

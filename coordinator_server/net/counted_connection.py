@@ -31,19 +31,21 @@ _LEAST_FRAME_BYTES = 8
 
 
 class ApiUse:
-    """The use of one API by one connection."""
+    """The use of one API by one connection; `error_position` is of the responses of `version`."""
 
-    __slots__ = ("errors", "last_error", "requests", "version")
+    __slots__ = ("error_position", "errors", "last_error", "requests", "version")
 
     def __init__(self) -> None:
-        self.requests = self.errors = self.last_error = self.version = 0
+        self.requests = self.errors = self.last_error = 0
+        self.version = -1
+        self.error_position: int | None = None
 
 
 class CountedConnection(Connection):
     """A connection with its number, its age and its use. `uses` are by API key."""
 
     __slots__ = (
-        "_last_key",
+        "_last_use",
         "bytes_in",
         "bytes_out",
         "last_request_at_ms",
@@ -63,7 +65,7 @@ class CountedConnection(Connection):
         self.uses: dict[int, ApiUse] = {}
         self.topics_read: dict[str, None] = {}
         self.topics_written: dict[str, None] = {}
-        self._last_key = -1
+        self._last_use: ApiUse | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Record the addresses and register the connection."""
@@ -81,26 +83,29 @@ class CountedConnection(Connection):
             return
         key, version = _key_and_version_at(frame, _HEADER_POSITION)
         self.last_request_at_ms = time_ns() // 1_000_000
-        self._last_key = key
         use = self.uses.get(key)
         if use is None:
             use = self.uses[key] = ApiUse()
+        if use.version != version:
+            use.version = version
+            use.error_position = error_position(key, version)
         use.requests += 1
-        use.version = version
+        self._last_use = use
 
     def answer(self, prefix: bytes, body: Body) -> None:
         """Count the response and its error, then send the response."""
-        parts = body if isinstance(body, list) else (body,)
-        self.bytes_out += len(prefix) + sum(map(len, parts))
-        use = self.uses.get(self._last_key)
-        if use is not None:
-            position = error_position(self._last_key, use.version)
-            first = parts[0] if parts else b""
-            if position is not None and len(first) >= position + 2:
-                code = _code_at(first, position)[0]
-                if code:
-                    use.errors += 1
-                    use.last_error = code
+        if isinstance(body, list):
+            first: bytes | bytearray = body[0]
+            self.bytes_out += len(prefix) + sum(map(len, body))
+        else:
+            first = body
+            self.bytes_out += len(prefix) + len(body)
+        use = self._last_use
+        if use is not None and use.error_position is not None:
+            position = use.error_position
+            if len(first) >= position + 2 and (first[position] or first[position + 1]):
+                use.errors += 1
+                use.last_error = _code_at(first, position)[0]
         super().answer(prefix, body)
 
 

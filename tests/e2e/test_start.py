@@ -65,12 +65,16 @@ def imported(*arguments: str, use: Callable[[Serve], object] = id) -> set[str]:
 
 
 def test_the_control_server_costs_nothing_unless_asked_for() -> None:
-    """h11, the control server and the counts of metrics are only imported with --http."""
+    """h11, the control server and the counts of requests are only imported with --http.
+
+    Handlers and shapes of the control API are imported with the first request that needs them.
+    """
     parts = {
         "h11",
         "coordinator_server.clock.virtual_clock",
         "coordinator_server.control.http",
         "coordinator_server.counting.counts",
+        "coordinator_server.net.counted_connection",
     }
     without = imported()
     assert "coordinator_server.cluster" in without
@@ -79,6 +83,8 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
     assert parts <= with_control
     # prometheus_client is imported with the first scrape.
     assert "prometheus_client" not in without | with_control
+    assert "coordinator_server.control.topics" not in with_control
+    assert not [one for one in with_control if one.startswith("coordinator_server.control.shapes")]
 
 
 def use_classic_group(broker: Serve) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.counting.counts import REQUEST_BOUNDS_S, Buckets
+from coordinator_server.counting.buckets import REQUEST_BOUNDS_S, Buckets
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.net.call import Call
 from coordinator_server.net.metered_call import MeteredCall

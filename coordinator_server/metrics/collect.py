@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_server import __version__
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
-from coordinator_server.counting.counts import REQUEST_BOUNDS_S, Buckets
+from coordinator_server.counting.buckets import REQUEST_BOUNDS_S, Buckets
 from coordinator_server.metrics.families import histogram, number, numbers, summary
 from protocol import REFERENCE_VERSION
 from protocol.errors import ErrorCode

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from coordinator_server.counting.counts import Buckets
+    from coordinator_server.counting.buckets import Buckets
 
 SAMPLES_PER_CHUNK = 250
 """Samples that are rendered in one step, about 2 ms."""

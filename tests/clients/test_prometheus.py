@@ -13,8 +13,8 @@ import pytest
 from tests.clients.copies import kadm, promql
 from tests.clients.support import create_topic
 from tests.support import Broker
+from tests.unit.metrics.examples import EXAMPLES, dashboard, names_in_rules, served
 from tests.unit.metrics.scene import Samples, parsed
-from tests.unit.metrics.test_names import EXAMPLES, dashboard, names_in_rules, served
 
 pytestmark = pytest.mark.nightly
 

@@ -12,7 +12,7 @@ from protocol.apis.add_partitions_to_txn import (
 from protocol.apis.end_txn import EndTxnRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
 from tests.harness.records import batch
-from tests.unit.control.test_modern_groups import ModernNodes
+from tests.unit.control.modern_nodes import ModernNodes
 from tests.unit.metrics.scene import Samples, exposition, parsed, total, value
 
 

@@ -4,36 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from runpy import run_path
-from typing import Any
 
-from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
+from coordinator_server.metrics.names import METRICS, Kind
 from tests.support import ROOT
+from tests.unit.metrics.examples import EXAMPLES, METRIC, dashboard, names_in_rules, served
 from tests.unit.metrics.page import PAGE, page
 
-EXAMPLES = ROOT / "examples" / "prometheus"
 PIPELINE = ROOT / "pipeline" / "report" / "prometheus.py"
-
-_METRIC = re.compile(r"\b(?:coordinator|process|kafka)_[a-z_]+\b")
-
-
-def dashboard() -> dict[str, Any]:
-    """Return the dashboard that the script of the example writes."""
-    model: dict[str, Any] = run_path(str(EXAMPLES / "dashboard.py"))["dashboard"]()
-    return model
-
-
-def served() -> set[str]:
-    """Return the names of all series of the broker."""
-    return {series for row in (*METRICS, *PROCESS_METRICS) for series in series_of(row)}
-
-
-def names_in_rules(name: str) -> set[str]:
-    """Return the metrics in the expressions of a rules file."""
-    text = (EXAMPLES / name).read_text(encoding="utf-8")
-    found = re.findall(r"^ +expr: (.*?)\n +(?:for|labels):", text, re.MULTILINE | re.DOTALL)
-    assert len(found) == text.count("- alert:")
-    return set(_METRIC.findall(" ".join(found)))
 
 
 def test_the_page_has_every_metric() -> None:
@@ -66,7 +43,7 @@ def test_the_dashboard_refers_to_served_metrics() -> None:
     queries = [
         target["expr"] for panel in model["panels"] for target in panel.get("targets", ())
     ] + [one["definition"] for one in model["templating"]["list"] if "definition" in one]
-    found = set(_METRIC.findall(" ".join(queries)))
+    found = set(METRIC.findall(" ".join(queries)))
     assert found
     assert found <= served()
 
@@ -95,7 +72,7 @@ def test_the_alert_rules_refer_to_served_metrics() -> None:
     found = names_in_rules("alerts.yml")
     assert found
     assert found <= served()
-    exported = set(_METRIC.findall(PIPELINE.read_text(encoding="utf-8")))
+    exported = set(METRIC.findall(PIPELINE.read_text(encoding="utf-8")))
     of_pipeline = names_in_rules("pipeline-alerts.yml")
     assert of_pipeline
     assert of_pipeline <= exported

@@ -61,7 +61,7 @@ _LAYERS_CONTRACT = "the packages of the broker, the upper ones import the lower 
 _BANDS = {
     "container": "programs: image, command line, tools",
     "composition": "the composition root builds every broker",
-    "apis | control": "requests: one handler per API; control server",
+    "control": "requests: control server; one handler per API, metrics",
     "cluster_reset": "the brokers of the process",
     "coordinator | rebalances": "coordinators, reading, connections",
     "security": "access, topics and their logs in the background",

@@ -36,6 +36,7 @@ NOT_RUN = (
     (r"", r"make ", "runs test suites for minutes"),
     (r"", r"python -m tests\.conformance\.access", "starts a Kafka"),
     (r"", r"coordinator-server serve", "serves until it is stopped: tests below, tests/e2e"),
+    (r"docs/control-api.md", "", "needs a control server: tests/e2e/test_control_api.py"),
     (r"docs/docker.md", "", "needs Docker: tests/compose/test_documentation.py"),
     (r"docs/doctor.md", "", "shows the output for a broken client: tests/e2e/test_doctor.py"),
     (r"docs/migration.md", "", "needs a second cluster: tests/e2e/test_migration.py"),

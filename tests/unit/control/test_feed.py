@@ -15,9 +15,9 @@ from tests.unit.control.virtual_time import VirtualTimeNodes
 
 
 @pytest.fixture
-async def nodes() -> VirtualTimeNodes:
+def nodes() -> VirtualTimeNodes:
     """Return a cluster of one broker."""
-    return await VirtualTimeNodes(None, 1).start()
+    return VirtualTimeNodes(None, 1)
 
 
 async def begun(events: Feed, last: int | None = None) -> AsyncGenerator[bytes, None]:
@@ -88,4 +88,4 @@ async def test_without_a_listener_the_feed_ends(
     await listener.aclose()
     async with asyncio.timeout(5):
         while nodes.cluster.journal.listeners:
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)

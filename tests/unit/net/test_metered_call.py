@@ -123,7 +123,7 @@ def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
     assert len(changes) == 3
 
 
-def test_a_producer_over_its_rate_is_told_and_muted() -> None:
+async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
     """A producer over its rate is answered at once and muted; the frame length does not count."""
     one = Metered()
     one.limit(producer_byte_rate=10)
@@ -136,7 +136,7 @@ def test_a_producer_over_its_rate_is_told_and_muted() -> None:
     one.connection.connection_lost(None)
 
 
-def test_without_an_answer_the_connection_is_muted_as_well() -> None:
+async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
     """With acks=0 the connection is muted too."""
     one = Metered()
     one.limit(producer_byte_rate=10)
@@ -159,7 +159,7 @@ def test_a_throttled_response_mutes_the_connection_once(
     assert muted == [10_000]
 
 
-def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
+async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
     """A fetch over its rate returns no records and does not count, so that it can be retried."""
     one = Metered()
     one.limit(consumer_byte_rate=10)
@@ -175,7 +175,9 @@ def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
 
 
 @pytest.mark.parametrize(("version", "is_strict"), [(5, False), (6, True)])
-def test_topic_changes_are_refused_where_clients_know_it(version: int, is_strict: bool) -> None:
+async def test_topic_changes_are_refused_where_clients_know_it(
+    version: int, is_strict: bool
+) -> None:
     """Newer versions refuse a mutation over its quota; older versions are only throttled."""
     one = Metered()
     one.limit(controller_mutation_rate=1)
@@ -197,7 +199,7 @@ def test_topics_created_for_another_request_are_refused_in_silence() -> None:
     assert one.throttle_ms(call) == 0
 
 
-def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a request excludes the time between its steps and while it is parked."""
     time_ns = 1
     monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)

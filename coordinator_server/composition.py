@@ -112,7 +112,8 @@ def _shared_state(
     """Open the logs, and build what the brokers share."""
     clock, machine_clock = clocks.broker, clocks.machine
     configs = {
-        one.node_id: one for one in map(config.of_broker, range(config.integer("broker.count")))
+        broker_config.node_id: broker_config
+        for broker_config in map(config.of_broker, range(config.integer("broker.count")))
     }
     address_book = AddressBook(configs, RoutingTable.read(), in_container=in_container())
     own_directory = ephemeral.OwnDirectory() if config.ephemeral else None

@@ -175,8 +175,8 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """Return the rows of a file that the part needs."""
-    there = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
-    columns = [name for name in part.columns or part.table.names if name in there]
+    stored = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
+    columns = [name for name in part.columns or part.table.names if name in stored]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
     if part.where is not None:
         rows = rows.filter(part.where)

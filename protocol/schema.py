@@ -333,8 +333,8 @@ def dispose(message: Message) -> Iterator[None]:
     """
     if is_frozen(message):
         return
-    for one in message.FIELDS:
-        items = getattr(message, one.name, None)
+    for field in message.FIELDS:
+        items = getattr(message, field.name, None)
         if not isinstance(items, list):
             continue
         while items:

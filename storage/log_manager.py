@@ -145,7 +145,7 @@ class LogManager:
 
     def _partition_directories(self) -> set[TopicPartition]:
         """Return the partitions with a directory; record deleted directories for removal."""
-        found: set[TopicPartition] = set()
+        directories: set[TopicPartition] = set()
         for name in self.disk.listdir(self.path):
             topic, dash, number = name.rpartition("-")
             if name.endswith(DELETE_SUFFIX) and self.disk.is_directory(f"{self.path}/{name}"):
@@ -157,8 +157,8 @@ class LogManager:
                 and topic != CLUSTER_METADATA_TOPIC
                 and self.disk.is_directory(f"{self.path}/{name}")
             ):
-                found.add((topic, int(number)))
-        return found
+                directories.add((topic, int(number)))
+        return directories
 
     def _adopt(self, directories: set[TopicPartition]) -> None:
         """Add topics that have directories but no catalogue entry, as written by Kafka."""
@@ -210,7 +210,7 @@ class LogManager:
         The first step may raise UnknownPartitionError or StorageError; then nothing is changed.
         Later steps apply the current configs to open logs.
         """
-        before = [self._record(one.name) for one in records]
+        before = [self._record(record.name) for record in records]
         self.catalogue.put(records)
         for record, old in zip(records, before, strict=True):
             current = self.catalogue.topics.get(record.name)
@@ -259,8 +259,8 @@ class LogManager:
 
         Raises StorageError; the next deletion, start or topic with the same name tries again.
         """
-        for one in list(self.catalogue.deleting.values()):
-            yield from self._finish_deletion(one)
+        for record in list(self.catalogue.deleting.values()):
+            yield from self._finish_deletion(record)
 
     def _finish_deletion(self, record: TopicRecord) -> Iterator[None]:
         """Rename a deleted topic's directories, then remove the topic from the catalogue."""

@@ -112,8 +112,8 @@ class SecurityState:
         section = self._sections.setdefault(name, {})
         if replaces:
             section.clear()
-        for one in drop:
-            section.pop(one.identity, None)
+        for entry in drop:
+            section.pop(entry.identity, None)
         section.update(put)
 
     def __bool__(self) -> bool:
@@ -158,7 +158,7 @@ class SecurityState:
         self, name: str, put: Sequence[Kept], drop: Sequence[Kept], *, replaces: bool
     ) -> None:
         head = to_text({"section": name, "replaces": replaces})
-        texts = (",".join([one.text for one in entries]) for entries in (drop, put))
+        texts = (",".join([entry.text for entry in entries]) for entries in (drop, put))
         line = '{},"drop":[{}],"put":[{}]}}\n'.format(head[:-1], *texts).encode()
         try:
             if self._is_torn or self._changes_bytes > max(_LEAST_BYTES, self._whole_bytes):

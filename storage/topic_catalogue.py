@@ -195,7 +195,7 @@ class TopicCatalogue:
             _replace(self.broker_configs, name, own)
 
     def _note_secrets(self, configs: Iterable[str]) -> None:
-        self._has_secrets = self._has_secrets or any(one != _NO_SECRET for one in configs)
+        self._has_secrets = self._has_secrets or any(config != _NO_SECRET for config in configs)
 
     def _write(self, changes: Iterable[str]) -> None:
         """Append one line and sync. Raises StorageError."""
@@ -243,7 +243,7 @@ class TopicCatalogue:
         copied_bytes = self._size_bytes
         changes = self._changes
         deleting = list(self.deleting.values())
-        entries = [_topic(one) for one in (*deleting, *self.topics.values())]
+        entries = [_topic(record) for record in (*deleting, *self.topics.values())]
         entries += [_group(group_id, own) for group_id, own in self.group_configs.items()]
         entries += [_subscription(name, own) for name, own in self.client_metrics.items()]
         entries += [_broker(name, own) for name, own in self.broker_configs.items()]
@@ -260,7 +260,7 @@ class TopicCatalogue:
                 file.sync()
                 yield
             if deleting:
-                part = [_change("deleting", one.name) for one in deleting]
+                part = [_change("deleting", record.name) for record in deleting]
                 file.append([f"[{','.join(part)}]\n".encode()])
             if self._size_bytes > copied_bytes:
                 file.append([self._since(copied_bytes)])
@@ -315,7 +315,8 @@ def _topic(record: TopicRecord) -> str:
     if record.leadership:
         # The two lists of a reassignment are only written while the reassignment is unfinished.
         entry["leadership"] = [
-            one if one.adding or one.removing else one[:3] for one in record.leadership
+            placement if placement.adding or placement.removing else placement[:3]
+            for placement in record.leadership
         ]
     return _change("topic", entry)
 
@@ -326,12 +327,12 @@ def _record(entry: dict[str, Any]) -> TopicRecord:
         parse_topic_id(entry["topic_id"]),
         int(entry["partitions"]),
         {str(name): str(value) for name, value in entry["configs"].items()},
-        tuple(_leadership(one) for one in entry.get("leadership", ())),
+        tuple(_leadership(entry) for entry in entry.get("leadership", ())),
     )
 
 
 def _leadership(entry: Any) -> PartitionLeadership:
     leader_id, leader_epoch, *lists = entry
     return PartitionLeadership(
-        int(leader_id), int(leader_epoch), *(tuple(map(int, one)) for one in lists)
+        int(leader_id), int(leader_epoch), *(tuple(map(int, replicas)) for replicas in lists)
     )

@@ -33,8 +33,8 @@ def _request_error(request: AddRaftVoterRequest) -> Generator[None, None, Error 
     if not is_voter(request.voter_id, request.voter_directory_id):
         return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
     endpoints: dict[str, str] = {}
-    for one in request.listeners:
-        endpoints[one.name.upper()] = f"{one.host}/<unresolved>:{one.port}"
+    for listener in request.listeners:
+        endpoints[listener.name.upper()] = f"{listener.host}/<unresolved>:{listener.port}"
         yield
     if _LISTENER in endpoints:
         return None

@@ -69,7 +69,7 @@ def _alter(
     changes = (
         Change(
             {part.entity_type: part.entity_name for part in entry.entity[:_MOST_OF_ONE]},
-            [(one.key, None if one.remove else one.value) for one in entry.ops[:_MOST_OF_ONE]],
+            [(op.key, None if op.remove else op.value) for op in entry.ops[:_MOST_OF_ONE]],
         )
         for entry in request.entries
     )
@@ -102,5 +102,5 @@ def _alter(
 
 def _resolved(hosts: Iterable[str]) -> dict[str, str]:
     """Return the addresses of the hosts that can be resolved."""
-    found = {host: address_of(host) for host in hosts}
-    return {host: address for host, address in found.items() if address is not None}
+    addresses = {host: address_of(host) for host in hosts}
+    return {host: address for host, address in addresses.items() if address is not None}

@@ -28,6 +28,8 @@ def handle(broker: Broker, call: Call, request: AlterConfigsRequest) -> Steps:
 
 
 def _plan(
-    broker: Broker, one: AlterConfigsResource
+    broker: Broker, resource: AlterConfigsResource
 ) -> Generator[None, None, config_changes.Outcome | config_changes.Planned]:
-    return config_changes.replace(broker, one.resource_type, one.resource_name, one.configs)
+    return config_changes.replace(
+        broker, resource.resource_type, resource.resource_name, resource.configs
+    )

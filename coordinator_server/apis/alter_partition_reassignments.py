@@ -43,27 +43,31 @@ def handle(broker: Broker, call: Call, request: AlterPartitionReassignmentsReque
     for asked in request.topics:
         answered = ReassignableTopicResponse(name=asked.name)
         response.responses.append(answered)
-        for one in asked.partitions:
-            result = ReassignablePartitionResponse(partition_index=one.partition_index)
+        for asked_partition in asked.partitions:
+            result = ReassignablePartitionResponse(partition_index=asked_partition.partition_index)
             answered.partitions.append(result)
             message = None
-            if one.replicas is not None:
-                message = yield from replicas_error([one.replicas], broker.topics.broker_ids)
+            if asked_partition.replicas is not None:
+                message = yield from replicas_error(
+                    [asked_partition.replicas], broker.topics.broker_ids
+                )
             yield
             topic = broker.topics.topic(asked.name)
-            error = _error(topic, asked.name, one.partition_index)
+            error = _error(topic, asked.name, asked_partition.partition_index)
             if response.error_code:
                 error = ErrorCode.REQUEST_TIMED_OUT, None
             if error is None:
                 assert topic is not None
-                partition = topic.partitions[one.partition_index]
-                error = _refusal(broker, topic, partition, one.replicas, message, may_change_count)
+                partition = topic.partitions[asked_partition.partition_index]
+                error = _refusal(
+                    broker, topic, partition, asked_partition.replicas, message, may_change_count
+                )
             if error is None and not changes_left:
                 # As in Kafka, this error has no message.
                 error = ErrorCode.UNKNOWN_SERVER_ERROR, None
             if error is not None:
                 result.error_code, result.error_message = error
-            elif _change(broker, partition, one.replicas):
+            elif _change(broker, partition, asked_partition.replicas):
                 assert topic is not None
                 changed.setdefault(topic, []).append(result)
                 changes_left -= 1

@@ -28,15 +28,15 @@ def handle(broker: Broker, call: Call, request: AlterUserScramCredentialsRequest
         results = yield from broker.security.users.alter(request)
     except StorageError as error:
         log_unwritten(error)
-        names = dict.fromkeys(one.name for one in request.deletions)
-        names |= dict.fromkeys(one.name for one in request.upsertions)
+        names = dict.fromkeys(deletion.name for deletion in request.deletions)
+        names |= dict.fromkeys(upsertion.name for upsertion in request.upsertions)
         text = str(error)
         results = [UserResult(name, ErrorCode.KAFKA_STORAGE_ERROR, text) for name in names]
     response = AlterUserScramCredentialsResponse()
-    for count, one in enumerate(results):
+    for count, result in enumerate(results):
         response.results.append(
             AlterUserScramCredentialsResult(
-                user=one.user, error_code=one.error, error_message=one.message
+                user=result.user, error_code=result.error, error_message=result.message
             )
         )
         if count % _RESULTS_PER_STEP == 0:

@@ -109,15 +109,15 @@ def change(
 ) -> Generator[None, None, Outcome | Planned]:
     """Validate incremental changes of a resource's configs (IncrementalAlterConfigs)."""
     refused = yield from list_error(
-        (one.name, one.config_operation != ConfigOperation.DELETE and one.value is None)
-        for one in changes
+        (change.name, change.config_operation != ConfigOperation.DELETE and change.value is None)
+        for change in changes
     )
     if refused is not None:
         return refused
-    for one in changes:
-        if one.config_operation not in _OPERATIONS:
+    for change in changes:
+        if change.config_operation not in _OPERATIONS:
             if kind == BROKER:
-                reason = f"Unknown operations type {one.config_operation}"
+                reason = f"Unknown operations type {change.config_operation}"
                 return ErrorCode.INVALID_REQUEST, reason
             return ErrorCode.UNKNOWN_SERVER_ERROR, None
         yield
@@ -131,15 +131,15 @@ def change(
         configs = dict(before)
         known = _KNOWN_SETTINGS[kind]
         has_unknown = False
-        for one in changes:
+        for change in changes:
             yield
-            if one.name not in known:
+            if change.name not in known:
                 if has_unknown:
                     # One unknown name is enough to refuse the change, and a request may have
                     # millions.
                     continue
-                has_unknown = one.config_operation == ConfigOperation.SET
-            refused = _apply(broker.config, configs, one, is_of_topic=kind != CLIENT_METRICS)
+                has_unknown = change.config_operation == ConfigOperation.SET
+            refused = _apply(broker.config, configs, change, is_of_topic=kind != CLIENT_METRICS)
             if refused is not None:
                 return refused
         if kind == GROUP:
@@ -158,14 +158,14 @@ def replace(
     broker: Broker, kind: int, name: str, configs: Sequence[GivenConfig]
 ) -> Generator[None, None, Outcome | Planned]:
     """Validate the replacement of all configs of a resource (AlterConfigs)."""
-    refused = yield from list_error((one.name, one.value is None) for one in configs)
+    refused = yield from list_error((config.name, config.value is None) for config in configs)
     if refused is not None:
         return refused
     if kind == TOPIC:
-        given = yield from condensed((one.name, one.value) for one in configs)
+        given = yield from condensed((config.name, config.value) for config in configs)
         return _planned(broker, name, {name: value for name, value in given if value is not None})
     if kind in (GROUP, CLIENT_METRICS):
-        own = {one.name: one.value for one in configs if one.value is not None}
+        own = {config.name: config.value for config in configs if config.value is not None}
         if kind == GROUP:
             return _planned_group(broker, name, own, broker.group_configs.own(name))
         before = broker.telemetry.configs.own(name)
@@ -176,28 +176,28 @@ def replace(
 
 
 def _apply(
-    config: Config, configs: dict[str, str], one: AlterableConfig, *, is_of_topic: bool
+    config: Config, configs: dict[str, str], change: AlterableConfig, *, is_of_topic: bool
 ) -> Outcome | None:
     """Apply one change to a resource's configs; return the error, or None.
 
     List types are those of topic configs, whose names groups share; Kafka defines no types for
     client metrics.
     """
-    if one.config_operation == ConfigOperation.DELETE:
-        configs.pop(one.name, None)
+    if change.config_operation == ConfigOperation.DELETE:
+        configs.pop(change.name, None)
         return None
-    assert one.value is not None
-    row = TOPIC_SETTINGS.get(one.name) if is_of_topic else None
+    assert change.value is not None
+    row = TOPIC_SETTINGS.get(change.name) if is_of_topic else None
     is_list = row is not None and row.setting.kind is Kind.LIST
-    if one.config_operation == ConfigOperation.SET:
-        configs[one.name] = ",".join(_items(one.value)) if is_list else one.value.strip()
+    if change.config_operation == ConfigOperation.SET:
+        configs[change.name] = ",".join(_items(change.value)) if is_list else change.value.strip()
         return None
-    operation = ConfigOperation(one.config_operation)
+    operation = ConfigOperation(change.config_operation)
     if not is_list:
-        reason = f"Can't {operation.name} to key {one.name} because its type is not LIST."
+        reason = f"Can't {operation.name} to key {change.name} because its type is not LIST."
         return ErrorCode.INVALID_CONFIG, reason
-    current = configs.get(one.name, render(config.topic_default(one.name)) or "")
-    configs[one.name] = _combined(operation, current, one.value)
+    current = configs.get(change.name, render(config.topic_default(change.name)) or "")
+    configs[change.name] = _combined(operation, current, change.value)
     return None
 
 
@@ -271,31 +271,31 @@ def _change_broker(
         return error
     before = broker.dynamic_configs.own(name)
     configs = dict(before)
-    for one in changes:
+    for change in changes:
         yield
-        if one.config_operation == ConfigOperation.DELETE:
-            configs.pop(one.name, None)
+        if change.config_operation == ConfigOperation.DELETE:
+            configs.pop(change.name, None)
             continue
-        assert one.value is not None
-        if one.config_operation == ConfigOperation.SET:
-            configs[one.name] = one.value
+        assert change.value is not None
+        if change.config_operation == ConfigOperation.SET:
+            configs[change.name] = change.value
             continue
-        operation = ConfigOperation(one.config_operation)
-        setting = setting_of(one.name)
+        operation = ConfigOperation(change.config_operation)
+        setting = setting_of(change.name)
         if setting is None:
-            return ErrorCode.INVALID_CONFIG, f"Unknown config name: {one.name}"
+            return ErrorCode.INVALID_CONFIG, f"Unknown config name: {change.name}"
         if setting.kind is not Kind.LIST:
             done = operation.name.lower()
-            reason = f"Config value {done} is not allowed for config key: {one.name}"
+            reason = f"Config value {done} is not allowed for config key: {change.name}"
             return ErrorCode.INVALID_CONFIG, reason
         given = broker.config.static_value(setting.name)
-        current = configs.get(one.name, render(given)) or ""
-        added = [item for item in _items(one.value) if item not in _items(current)]
+        current = configs.get(change.name, render(given)) or ""
+        added = [item for item in _items(change.value) if item not in _items(current)]
         if operation is ConfigOperation.APPEND and len(set(added)) < len(added):
-            reason = f"Configuration '{one.name}' values must not be duplicated."
+            reason = f"Configuration '{change.name}' values must not be duplicated."
             return ErrorCode.INVALID_REQUEST, reason
-        configs[one.name] = _combined(operation, current, one.value)
-    touches_min_in_sync = any(one.name == MIN_IN_SYNC for one in changes)
+        configs[change.name] = _combined(operation, current, change.value)
+    touches_min_in_sync = any(change.name == MIN_IN_SYNC for change in changes)
     return (yield from _planned_broker(broker, name, configs, before, touches_min_in_sync))
 
 
@@ -307,9 +307,9 @@ def _replace_broker(
     if error is not None:
         return error
     configs = {}
-    for one in given:
-        if one.value is not None:
-            configs[one.name] = one.value
+    for config in given:
+        if config.value is not None:
+            configs[config.name] = config.value
         yield
     before = broker.dynamic_configs.own(name)
     return (yield from _planned_broker(broker, name, configs, before, MIN_IN_SYNC in configs))
@@ -324,7 +324,7 @@ def _planned_broker(
 ) -> Generator[None, None, Outcome | Planned]:
     """Validate the new dynamic configs of a broker; skip value checks if there are too many."""
     if len(configs) <= len(before) + MAX_RECORDS_PER_REQUEST:
-        checked = {one: text for one, text in configs.items() if not is_too_long(text)}
+        checked = {key: text for key, text in configs.items() if not is_too_long(text)}
         problem = yield from broker.dynamic_configs.error(broker.node_id, name, checked)
         if problem is not None:
             return ErrorCode.INVALID_REQUEST, problem
@@ -341,7 +341,7 @@ def is_too_long(text: str) -> bool:
     """Return whether a value has more UTF-16 code units than Kafka's controller accepts."""
     if len(text) * 2 <= _VALUE_CHARACTERS or len(text) > _VALUE_CHARACTERS:
         return len(text) > _VALUE_CHARACTERS
-    return len(text) + sum(one > "\uffff" for one in text) > _VALUE_CHARACTERS
+    return len(text) + sum(character > "\uffff" for character in text) > _VALUE_CHARACTERS
 
 
 def _broker_error(broker: Broker, name: str) -> Outcome | None:
@@ -359,25 +359,25 @@ def _change_logger(
         return error
     levels = {ROOT_LOGGER: LOG.kafka_level}
     before = dict(levels)
-    for one in changes:
+    for change in changes:
         yield
-        if one.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-            operation = ConfigOperation(one.config_operation).name
+        if change.config_operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+            operation = ConfigOperation(change.config_operation).name
             reason = f"{operation} operation is not allowed for the BROKER_LOGGER resource"
             return ErrorCode.INVALID_REQUEST, reason
-        if one.name != ROOT_LOGGER:
-            return ErrorCode.INVALID_CONFIG, f"Logger {one.name} does not exist!"
-        if one.config_operation == ConfigOperation.DELETE:
+        if change.name != ROOT_LOGGER:
+            return ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!"
+        if change.config_operation == ConfigOperation.DELETE:
             reason = "Removing the log level of the root logger is not allowed"
             return ErrorCode.INVALID_REQUEST, reason
-        assert one.value is not None
-        if one.value not in KAFKA_LEVELS:
+        assert change.value is not None
+        if change.value not in KAFKA_LEVELS:
             reason = (
-                f"Cannot set the log level of {one.name} to {one.value} as it is not a supported "
-                f"log level. Valid log levels are {', '.join(KAFKA_LEVELS)}"
+                f"Cannot set the log level of {change.name} to {change.value} as it is not a "
+                f"supported log level. Valid log levels are {', '.join(KAFKA_LEVELS)}"
             )
             return ErrorCode.INVALID_CONFIG, reason
-        levels[one.name] = one.value
+        levels[change.name] = change.value
     return Planned(None, before, levels)
 
 

@@ -52,13 +52,13 @@ def reply_to_all(
     resources: Sequence[R] = request.resources
     outcomes = yield from apply_all(broker, resources, plan, validate_only=request.validate_only)
     results = []
-    for one, (code, message) in zip(resources, outcomes, strict=True):
+    for resource, (code, message) in zip(resources, outcomes, strict=True):
         results.append(
             result(
                 error_code=code,
                 error_message=message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
             )
         )
         yield
@@ -77,16 +77,16 @@ def apply_all(
     Resources named twice are not changed. `plan` validates the change of one resource.
     """
     counts: Counts[tuple[int, str]] = Counts()
-    for one in resources:
-        counts.add((one.resource_type, one.resource_name))
+    for resource in resources:
+        counts.add((resource.resource_type, resource.resource_name))
         yield
     outcomes: list[Outcome] = []
     planned: dict[int, Planned] = {}
     records = 0
-    for number, one in enumerate(resources):
+    for number, resource in enumerate(resources):
         outcome: Outcome | Planned = TWICE
-        if counts[one.resource_type, one.resource_name] == 1:
-            outcome = yield from _checked(broker, one, plan)
+        if counts[resource.resource_type, resource.resource_name] == 1:
+            outcome = yield from _checked(broker, resource, plan)
         if isinstance(outcome, Planned):
             records += yield from _record_count(outcome)
             if outcome.configs != outcome.before:
@@ -165,7 +165,7 @@ def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcom
         following.append(steps)
 
     def put_brokers(configs: Mapping[Any, Mapping[str, str]]) -> None:
-        named = {one.name: own for one, own in configs.items()}
+        named = {resource.name: own for resource, own in configs.items()}
         steps = broker.dynamic_configs.set(named)
         next(steps, None)
         following.append(steps)
@@ -176,7 +176,7 @@ def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcom
         LOG.emit("groups.configured", groups=sorted(configs))
 
     def put_subscriptions(configs: Mapping[Any, Mapping[str, str]]) -> None:
-        named = {one.name: own for one, own in configs.items()}
+        named = {resource.name: own for resource, own in configs.items()}
         broker.telemetry.configs.set(named)
         LOG.emit("telemetry.configured", subscriptions=sorted(named))
 
@@ -187,8 +187,8 @@ def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcom
         type(None): lambda configs: LOG.set_level(configs[None][ROOT_LOGGER]),
     }
     by_type: dict[Any, list[int]] = {}
-    for number, one in planned.items():
-        by_type.setdefault(puts.get(type(one.target), put_topics), []).append(number)
+    for number, change in planned.items():
+        by_type.setdefault(puts.get(type(change.target), put_topics), []).append(number)
     for put, numbers in by_type.items():
         try:
             put({planned[number].target: planned[number].configs for number in numbers})

@@ -32,8 +32,8 @@ def handle(broker: Broker, call: Call, request: ConsumerGroupDescribeRequest) ->
 def _topics(group: DescribedConsumerGroup) -> Iterator[str]:
     """Yield the topics of all assignments and target assignments."""
     for member in group.members:
-        for one in member.assignment.topic_partitions:
-            yield one.topic_name
+        for topic in member.assignment.topic_partitions:
+            yield topic.topic_name
     for member in group.members:
-        for one in member.target_assignment.topic_partitions:
-            yield one.topic_name
+        for topic in member.target_assignment.topic_partitions:
+            yield topic.topic_name

@@ -32,12 +32,12 @@ _TOO_MANY = "Unable to perform excessively large batch operation."
 
 def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
     """Add the valid ACLs; an ACL that already exists counts as success."""
-    for one in request.creations:
+    for creation in request.creations:
         if not (
-            one.resource_type
-            and one.resource_pattern_type
-            and one.operation
-            and one.permission_type
+            creation.resource_type
+            and creation.resource_pattern_type
+            and creation.operation
+            and creation.permission_type
         ):
             # Kafka treats a request with the code UNKNOWN as malformed.
             call.connection.refuse("an ACL of an unknown type", call.api_name, call.api_version)
@@ -49,8 +49,8 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
         return
     valid: dict[Acl, None] = {}
     results = []
-    for one in request.creations:
-        acl = _acl(one)
+    for creation in request.creations:
+        acl = _acl(creation)
         if cannot_be(acl):
             yield from _refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
             return
@@ -77,15 +77,15 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
     call.reply(CreateAclsResponse(results=results))
 
 
-def _acl(one: AclCreation) -> Acl:
+def _acl(creation: AclCreation) -> Acl:
     return Acl(
-        from_code(ResourceType, one.resource_type),
-        one.resource_name,
-        from_code(PatternType, one.resource_pattern_type),
-        one.principal,
-        one.host,
-        from_code(Operation, one.operation),
-        from_code(Permission, one.permission_type),
+        from_code(ResourceType, creation.resource_type),
+        creation.resource_name,
+        from_code(PatternType, creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        from_code(Operation, creation.operation),
+        from_code(Permission, creation.permission_type),
     )
 
 

@@ -49,7 +49,9 @@ def handle(broker: Broker, call: Call, request: CreateDelegationTokenRequest) ->
     if len(request.renewers) > _MOST_RENEWERS:
         call.reply(_answer(ErrorCode.POLICY_VIOLATION, owner, requester, NO_TIME))
         return
-    renewers = [Principal(one.principal_type, one.principal_name) for one in request.renewers]
+    renewers = [
+        Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers
+    ]
     token_id = uuid_to_text(new_topic_id())
     tokens = broker.security.tokens
     try:

@@ -59,7 +59,9 @@ def handle(broker: Broker, call: Call, request: CreatePartitionsRequest) -> Step
         result = CreatePartitionsTopicResult(name=asked.name, error_message=None)
         results.append(result)
         assignments = asked.assignments
-        chosen = None if assignments is None else [one.broker_ids for one in assignments]
+        chosen = (
+            None if assignments is None else [assignment.broker_ids for assignment in assignments]
+        )
         message = None
         if chosen is not None:
             message = yield from replicas_error(chosen, broker.topics.broker_ids)

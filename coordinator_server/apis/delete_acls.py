@@ -31,8 +31,8 @@ _TOO_MANY = f"Cannot remove more than {MAX_RECORDS_PER_REQUEST} acls in a single
 
 def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
     """Respond with the removed ACLs; an ACL that matches several filters is in each result."""
-    for one in request.filters:
-        if has_unknown(one):
+    for entry in request.filters:
+        if has_unknown(entry):
             call.connection.refuse("a filter has an unknown type", call.api_name, call.api_version)
             return
         yield
@@ -42,21 +42,21 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
         call.reply((yield from _failed(request, error, message)))
         return
     results: list[DeleteAclsFilterResult] = []
-    found: dict[Acl, None] = {}
-    for one in request.filters:
-        wanted = acl_filter(one)
+    matched: dict[Acl, None] = {}
+    for entry in request.filters:
+        wanted = acl_filter(entry)
         result = DeleteAclsFilterResult(error_message=None)
         if (problem := wanted.problem()) is not None:
             result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, problem
         else:
-            yield from each_match(authorizer, wanted, partial(_take, result, found))
+            yield from each_match(authorizer, wanted, partial(_take, result, matched))
         results.append(result)
         yield
-    if len(found) > MAX_RECORDS_PER_REQUEST:
+    if len(matched) > MAX_RECORDS_PER_REQUEST:
         call.reply((yield from _failed(request, ErrorCode.INVALID_REQUEST, _TOO_MANY)))
         return
     try:
-        removed = yield from broker.security.change_acls(removed=found)
+        removed = yield from broker.security.change_acls(removed=matched)
         if removed:
             LOG.emit("acls.deleted", remote=call.connection.remote, acls=removed)
     except StorageError as failure:
@@ -77,9 +77,9 @@ def _failed(
     return DeleteAclsResponse(filter_results=results)
 
 
-def _take(result: DeleteAclsFilterResult, found: dict[Acl, None], acl: Acl) -> None:
+def _take(result: DeleteAclsFilterResult, matched: dict[Acl, None], acl: Acl) -> None:
     """Record an ACL that matches a filter."""
-    found[acl] = None
+    matched[acl] = None
     result.matching_acls.append(_matching(acl))
 
 

@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
     by_name: ShardedDict[str, DeleteRecordsTopicResult] = ShardedDict()
     moved: list[Partition] = []
     for topic in request.topics:
-        found = broker.topics.topic(topic.name)
+        known_topic = broker.topics.topic(topic.name)
         new = DeleteRecordsTopicResult(name=topic.name)
         answered = by_name.setdefault(topic.name, new)
         if answered is new:
@@ -52,7 +52,7 @@ def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
             if count > 1:
                 counts.setdefault(key, count - 1)
             else:
-                answered.partitions.append(_delete(broker, found, asked, moved))
+                answered.partitions.append(_delete(broker, known_topic, asked, moved))
             yield
         yield
     if moved:

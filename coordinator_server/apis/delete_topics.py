@@ -53,7 +53,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
         ids.add(state.topic_id)
         yield
     clear: deque[tuple[DeleteTopicState, Topic | None]] = deque()
-    found: Counts[Topic | None] = Counts()
+    topic_counts: Counts[Topic | None] = Counts()
     results: list[DeletableTopicResult] = []
     refused: list[DeletableTopicResult] = []
     refused_keys: Counts[tuple[str | None, bytes]] = Counts()
@@ -62,7 +62,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
         if message is None:
             topic = _find(broker, state)
             clear.append((state, topic))
-            found.add(topic)
+            topic_counts.add(topic)
         elif refused_keys.add((state.name, state.topic_id)) == 1:
             refused.append(_refusal(state, ErrorCode.INVALID_REQUEST, message))
         yield
@@ -73,11 +73,11 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
             by_id = state.name is None
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(_refusal(state, code, code.message))
-        elif found[topic] > 1:
+        elif topic_counts[topic] > 1:
             if refused_keys.add((topic.name, topic.topic_id)) == 1:
-                both = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
+                full_state = DeleteTopicState(name=topic.name, topic_id=topic.topic_id)
                 message = "The provided topic name maps to an ID that was already supplied."
-                refused.append(_refusal(both, ErrorCode.INVALID_REQUEST, message))
+                refused.append(_refusal(full_state, ErrorCode.INVALID_REQUEST, message))
         else:
             result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
             results.append(result)
@@ -95,14 +95,14 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
         results.append(result)
         yield
     call.reply(DeleteTopicsResponse(responses=call.rights.after(results)))
-    for counts in (names, ids, found, refused_keys):
+    for counts in (names, ids, topic_counts, refused_keys):
         yield from counts.clear()
 
 
-def _delete_found(broker: Broker, found: dict[Topic, DeletableTopicResult]) -> Steps:
+def _delete_found(broker: Broker, results: dict[Topic, DeletableTopicResult]) -> Steps:
     """Delete these topics, except those that another request has deleted meanwhile."""
     topics: list[Topic] = []
-    for topic, result in found.items():
+    for topic, result in results.items():
         if broker.topics.topic(topic.name) is topic:
             topics.append(topic)
         else:
@@ -113,7 +113,7 @@ def _delete_found(broker: Broker, found: dict[Topic, DeletableTopicResult]) -> S
             yield from broker.topics.delete(topics)
     except StorageError as error:
         for topic in topics:
-            found[topic].error_code, found[topic].error_message = error.code, error.message
+            results[topic].error_code, results[topic].error_message = error.code, error.message
 
 
 def _find(broker: Broker, state: DeleteTopicState) -> Topic | None:

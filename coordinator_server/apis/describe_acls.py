@@ -81,24 +81,24 @@ def each_match(authorizer: Authorizer, wanted: AclFilter, take: Callable[[Acl], 
             yield
 
 
-def has_unknown(one: DescribeAclsRequest | DeleteAclsFilter) -> bool:
+def has_unknown(request: DescribeAclsRequest | DeleteAclsFilter) -> bool:
     """Return whether a filter contains code UNKNOWN, which Kafka treats as a malformed request."""
     return not (
-        one.resource_type_filter
-        and one.pattern_type_filter
-        and one.operation
-        and one.permission_type
+        request.resource_type_filter
+        and request.pattern_type_filter
+        and request.operation
+        and request.permission_type
     )
 
 
-def acl_filter(one: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+def acl_filter(request: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """Return the filter of a request."""
     return AclFilter(
-        from_code(ResourceType, one.resource_type_filter),
-        one.resource_name_filter,
-        from_code(PatternType, one.pattern_type_filter),
-        one.principal_filter,
-        one.host_filter,
-        from_code(Operation, one.operation),
-        from_code(Permission, one.permission_type),
+        from_code(ResourceType, request.resource_type_filter),
+        request.resource_name_filter,
+        from_code(PatternType, request.pattern_type_filter),
+        request.principal_filter,
+        request.host_filter,
+        from_code(Operation, request.operation),
+        from_code(Permission, request.permission_type),
     )

@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 def handle(broker: Broker, call: Call, request: DescribeClientQuotasRequest) -> Steps:
     """Respond with the entities, or with the error of the filter."""
     components = (
-        Component(one.entity_type, one.match_type, one.match) for one in request.components
+        Component(component.entity_type, component.match_type, component.match)
+        for component in request.components
     )
     response = DescribeClientQuotasResponse(entries=[])
     try:
-        found = yield from broker.security.quotas.describe(components, strict=request.strict)
+        described = yield from broker.security.quotas.describe(components, strict=request.strict)
     except FilterError as error:
         response.error_code, response.error_message = error.code, str(error)
         response.entries = None
         call.reply(response)
         return
     entries = response.entries = []
-    for entity, quotas in found:
+    for entity, quotas in described:
         yield
         entries.append(
             QuotaEntry(

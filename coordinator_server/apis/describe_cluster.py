@@ -38,20 +38,20 @@ def handle(broker: Broker, call: Call, request: DescribeClusterRequest) -> None:
     # A stopped broker corresponds to a fenced broker in Kafka (KIP-1073).
     endpoints = broker.endpoints(call.connection, with_stopped=request.include_fenced_brokers)
     controller_id = broker.controller_id
-    if controller_id not in {one.node_id for one in endpoints}:
+    if controller_id not in {endpoint.node_id for endpoint in endpoints}:
         controller_id = NOBODY
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=controller_id,
         brokers=[
             DescribeClusterBroker(
-                broker_id=one.node_id,
-                host=one.host,
-                port=one.port,
-                rack=one.rack,
-                is_fenced=one.is_stopped,
+                broker_id=endpoint.node_id,
+                host=endpoint.host,
+                port=endpoint.port,
+                rack=endpoint.rack,
+                is_fenced=endpoint.is_stopped,
             )
-            for one in endpoints
+            for endpoint in endpoints
         ],
     )
     if request.include_cluster_authorized_operations:

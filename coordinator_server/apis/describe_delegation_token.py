@@ -36,8 +36,8 @@ def handle(broker: Broker, call: Call, request: DescribeDelegationTokenRequest) 
         owners: set[Principal] | None = None
         if request.owners is not None:
             owners = set()
-            for one in request.owners:
-                owners.add(Principal(one.principal_type, one.principal_name))
+            for owner in request.owners:
+                owners.add(Principal(owner.principal_type, owner.principal_name))
                 yield
         for token in tokens:
             is_asked_for = owners is None or not owners.isdisjoint(token.principals)
@@ -65,8 +65,8 @@ def _described(token: DelegationToken, hmac: bytes) -> DescribedDelegationToken:
         hmac=hmac,
         renewers=[
             DescribedDelegationTokenRenewer(
-                principal_type=one.principal_type, principal_name=one.name
+                principal_type=renewer.principal_type, principal_name=renewer.name
             )
-            for one in token.renewers
+            for renewer in token.renewers
         ],
     )

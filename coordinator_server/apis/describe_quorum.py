@@ -33,8 +33,8 @@ def handle(broker: Broker, call: Call, request: DescribeQuorumRequest) -> Steps:
     """Respond for partition 0 of the metadata topic; other requests get an error per partition."""
     response = DescribeQuorumResponse(error_message="")
     asked = [
-        (one.topic_name, [part.partition_index for part in one.partitions])
-        for one in request.topics[:2]
+        (asked_topic.topic_name, [part.partition_index for part in asked_topic.partitions])
+        for asked_topic in request.topics[:2]
     ]
     if asked == [(CLUSTER_METADATA_TOPIC, [0])]:
         partition = _described(broker)
@@ -47,10 +47,10 @@ def handle(broker: Broker, call: Call, request: DescribeQuorumRequest) -> Steps:
             )
             response.nodes.append(QuorumNode(node_id=endpoint.node_id, listeners=[listener]))
     else:
-        for one in request.topics:
-            refused = DescribedQuorumTopic(topic_name=one.topic_name)
+        for asked_topic in request.topics:
+            refused = DescribedQuorumTopic(topic_name=asked_topic.topic_name)
             response.topics.append(refused)
-            for part in one.partitions:
+            for part in asked_topic.partitions:
                 refused.partitions.append(
                     DescribedQuorumPartition(
                         partition_index=part.partition_index,
@@ -82,8 +82,8 @@ def _described(broker: Broker) -> DescribedQuorumPartition:
         high_watermark=end_offset,
         current_voters=[state(leader_id)],
         observers=[
-            state(one)
-            for one in leadership.node_ids
-            if one in leadership.running and one != leader_id
+            state(node_id)
+            for node_id in leadership.node_ids
+            if node_id in leadership.running and node_id != leader_id
         ],
     )

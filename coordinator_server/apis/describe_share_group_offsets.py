@@ -139,12 +139,12 @@ def _describe_asked(
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     is_good = bool(asked.group_id)
     for topic in asked.topics or ():
-        found = broker.topics.topic(topic.topic_name)
-        if found is not None:
+        known_topic = broker.topics.topic(topic.topic_name)
+        if known_topic is not None:
             partitions = topic.partitions
             if len(partitions) <= MOST_SORTED:
                 partitions = sorted(partitions)
-            known.append(_AskedTopic(found.name, found.topic_id, partitions))
+            known.append(_AskedTopic(known_topic.name, known_topic.topic_id, partitions))
             is_good = is_good and bool(topic.partitions) and min(topic.partitions) >= 0
         else:
             described = []

@@ -40,8 +40,8 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     lacking = without_listener(broker, broker.endpoints(call.connection))
     refused: list[tuple[bytes, str]] = []  # a heap, like `names`
     has_cursor_name, has_empty_name = not request.topics, False
-    for one in request.topics or broker.topics.listed_topics():
-        name = one.name
+    for entry in request.topics or broker.topics.listed_topics():
+        name = entry.name
         has_empty_name = has_empty_name or not name
         has_cursor_name = has_cursor_name or (cursor is not None and name == cursor.topic_name)
         if (order := _order(name)) >= first:

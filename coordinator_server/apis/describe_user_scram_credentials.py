@@ -29,7 +29,7 @@ _USERS_PER_STEP = 500
 def handle(broker: Broker, call: Call, request: DescribeUserScramCredentialsRequest) -> Steps:
     """Respond with one result per requested user, or with all users."""
     users = broker.security.users
-    asked = Counter(one.name for one in request.users or ()) or dict.fromkeys(users.users(), 1)
+    asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(users.users(), 1)
     response = DescribeUserScramCredentialsResponse()
     for count, (user, times) in enumerate(asked.items(), 1):
         response.results.append(_result(users, user, times))

@@ -28,21 +28,21 @@ def handle(broker: Broker, call: Call, request: FindCoordinatorRequest) -> Steps
     """
     many = call.api_version >= _MANY_KEYS_SINCE
     if many:
-        found = []
+        coordinators = []
         for key in request.coordinator_keys:
-            found.append(_find(broker, call, request.key_type, key))
+            coordinators.append(_find(broker, call, request.key_type, key))
             yield
-        found = yield from call.rights.in_order(found)
-        call.reply(FindCoordinatorResponse(coordinators=found))
+        coordinators = yield from call.rights.in_order(coordinators)
+        call.reply(FindCoordinatorResponse(coordinators=coordinators))
         return
-    one = _find(broker, call, request.key_type, request.key)
+    coordinator = _find(broker, call, request.key_type, request.key)
     call.reply(
         FindCoordinatorResponse(
-            error_code=one.error_code,
-            error_message=one.error_message or ErrorCode(one.error_code).message,
-            node_id=one.node_id,
-            host=one.host,
-            port=one.port,
+            error_code=coordinator.error_code,
+            error_message=coordinator.error_message or ErrorCode(coordinator.error_code).message,
+            node_id=coordinator.node_id,
+            host=coordinator.host,
+            port=coordinator.port,
         )
     )
 

@@ -45,7 +45,9 @@ def handle(broker: Broker, call: Call, request: ListConfigResourcesRequest) -> S
         names += [(name, CLIENT_METRICS) for name in broker.telemetry.configs.names()]
     for kind in (BROKER_LOGGER, BROKER):
         if kind in types:
-            names += [(str(one.node_id), kind) for one in broker.endpoints(call.connection)]
+            names += [
+                (str(endpoint.node_id), kind) for endpoint in broker.endpoints(call.connection)
+            ]
     if TOPIC in types:
         names += [(topic.name, TOPIC) for topic in broker.topics.listed_topics()]
     resources: list[ListedConfigResource] = []

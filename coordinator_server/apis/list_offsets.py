@@ -113,10 +113,10 @@ def _look_up(
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return
     if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp()
+        entry = log.max_timestamp()
     else:
-        found = log.offset_for_timestamp(timestamp)
-    if found is not None and found.offset < end:
-        answer.timestamp = found.timestamp
-        answer.offset = found.offset
-        answer.leader_epoch = found.leader_epoch
+        entry = log.offset_for_timestamp(timestamp)
+    if entry is not None and entry.offset < end:
+        answer.timestamp = entry.timestamp
+        answer.offset = entry.offset
+        answer.leader_epoch = entry.leader_epoch

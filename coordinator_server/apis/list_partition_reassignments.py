@@ -35,13 +35,13 @@ def handle(broker: Broker, call: Call, request: ListPartitionReassignmentsReques
             partition = topic.partitions[index]
             if partition.reassignment is not None:
                 adding, removing = partition.reassignment
-                one = OngoingPartitionReassignment(
+                ongoing = OngoingPartitionReassignment(
                     partition_index=index,
                     replicas=list(partition.replicas),
                     adding_replicas=list(adding),
                     removing_replicas=list(removing),
                 )
-                listed.partitions.append(one)
+                listed.partitions.append(ongoing)
         if listed.partitions:
             response.topics.append(listed)
     call.reply(response)

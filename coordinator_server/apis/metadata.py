@@ -53,8 +53,10 @@ def handle(broker: Broker, call: Call, request: MetadataRequest) -> Steps:
     lacking = without_listener(broker, endpoints, call.api_version)
     response = MetadataResponse(
         brokers=[
-            MetadataResponseBroker(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in endpoints
+            MetadataResponseBroker(
+                node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+            )
+            for endpoint in endpoints
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.controller_id,
@@ -94,17 +96,17 @@ def _asked(
     created: dict[str | None, MetadataResponseTopic] = {}
     seen: Counts[bytes | str | None] = Counts()
     by_id = False
-    for one in asked:
-        by_id = by_id or one.topic_id != ZERO_UUID
+    for asked_topic in asked:
+        by_id = by_id or asked_topic.topic_id != ZERO_UUID
         yield
-    for one in asked:
+    for asked_topic in asked:
         yield
-        name = one.name
-        key = one.topic_id if by_id else name
+        name = asked_topic.name
+        key = asked_topic.topic_id if by_id else name
         if key is None or key == ZERO_UUID or seen.add(key) > 1:
             continue
         if by_id:
-            topic = broker.topics.topic_by_id(one.topic_id)
+            topic = broker.topics.topic_by_id(asked_topic.topic_id)
         else:
             assert name is not None
             topic = broker.topics.topic(name)
@@ -113,7 +115,7 @@ def _asked(
         elif by_id:
             error = ErrorCode.UNKNOWN_TOPIC_ID
             unknown.append(
-                MetadataResponseTopic(error_code=error, name=None, topic_id=one.topic_id)
+                MetadataResponseTopic(error_code=error, name=None, topic_id=asked_topic.topic_id)
             )
         else:
             assert name is not None
@@ -177,7 +179,9 @@ def without_listener(
         return {}
     is_new = version >= _KNOWS_LISTENERS
     error = ErrorCode.LISTENER_NOT_FOUND if is_new else ErrorCode.LEADER_NOT_AVAILABLE
-    return dict.fromkeys(frozenset(running).difference(one.node_id for one in endpoints), error)
+    return dict.fromkeys(
+        frozenset(running).difference(endpoint.node_id for endpoint in endpoints), error
+    )
 
 
 def described_partition(
@@ -193,8 +197,10 @@ def described_partition(
         partition_index=partition.index,
         leader_id=partition.leader_id,
         replica_nodes=list(replicas),
-        isr_nodes=[one for one in replicas if one in running],
-        offline_replicas=[one for one in replicas if one not in running or one in lacking],
+        isr_nodes=[node_id for node_id in replicas if node_id in running],
+        offline_replicas=[
+            node_id for node_id in replicas if node_id not in running or node_id in lacking
+        ],
     )
     if partition.leader_id == NOBODY:
         described.error_code = ErrorCode.LEADER_NOT_AVAILABLE

@@ -51,16 +51,16 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | 
 def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: bool) -> bool:
     """Return whether every partition exists, the usual case; set the names and ids of topics."""
     for topic in request.topics:
-        found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
-        if found is None:
+        known_topic = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
+        if known_topic is None:
             return False
-        topic.name, topic.topic_id = found.name, found.topic_id
+        topic.name, topic.topic_id = known_topic.name, known_topic.topic_id
         partitions = topic.partitions
         if isinstance(partitions, ReceivedColumns):
             indexes = partitions.columns["partition_index"]
         else:
             indexes = [partition.partition_index for partition in partitions]
-        if not indexes or min(indexes) < 0 or max(indexes) >= len(found.partitions):
+        if not indexes or min(indexes) < 0 or max(indexes) >= len(known_topic.partitions):
             return False
     return bool(request.topics)
 
@@ -87,10 +87,10 @@ def split(
             unknown.add(refusal)
             yield
             continue
-        found = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
-        if found is not None:
-            topic.name, topic.topic_id = found.name, found.topic_id
-        count = 0 if found is None else len(found.partitions)
+        known_topic = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
+        if known_topic is not None:
+            topic.name, topic.topic_id = known_topic.name, known_topic.topic_id
+        count = 0 if known_topic is None else len(known_topic.partitions)
         known: list[OffsetCommitRequestPartition] = []
         refused: list[OffsetCommitResponsePartition] = []
         for start in range(0, len(topic.partitions), STEP_ITEMS):

@@ -41,13 +41,13 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
         count = broker.topics.partition_count(topic.name)
         known: list[OffsetDeleteRequestPartition] = []
         refused: list[OffsetDeleteResponsePartition] = []
-        for one in topic.partitions:
-            if 0 <= one.partition_index < count:
-                known.append(one)
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < count:
+                known.append(partition)
             else:
                 refused.append(
                     OffsetDeleteResponsePartition(
-                        partition_index=one.partition_index,
+                        partition_index=partition.partition_index,
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                 )

@@ -266,7 +266,7 @@ def _columns(
     stored = [offsets.get(index, _NO_OFFSETS) for index in indexes]
     if any(map(_metadata_of, stored)):
         return None
-    if topic_id and not {one.topic_id for one in stored} <= {topic_id, ZERO_UUID}:
+    if topic_id and not {commit.topic_id for commit in stored} <= {topic_id, ZERO_UUID}:
         return None
     columns = Columns(
         OffsetFetchResponsePartitions,
@@ -274,8 +274,8 @@ def _columns(
         {
             # Copy the list: `dispose` empties the request's own list after a response in steps.
             "partition_index": list(indexes),
-            "committed_offset": [one.offset for one in stored],
-            "committed_leader_epoch": [one.leader_epoch for one in stored],
+            "committed_offset": [commit.offset for commit in stored],
+            "committed_leader_epoch": [commit.leader_epoch for commit in stored],
             "metadata": repeat(""),
             "error_code": repeat(ErrorCode.NONE),
         },
@@ -335,14 +335,14 @@ def _old_topics(
             yield
             continue
         partitions = []
-        for one in topic.partitions:
+        for partition in topic.partitions:
             partitions.append(
                 OffsetFetchResponsePartition(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    metadata=one.metadata,
-                    error_code=one.error_code or error,
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code or error,
                 )
             )
             built += 1

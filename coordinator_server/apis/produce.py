@@ -398,16 +398,18 @@ def _append(
 def _name_leaders(broker: Broker, call: Call, response: ProduceResponse) -> None:
     """Add the endpoints of the current leaders in the results (KIP-951)."""
     named = {
-        one.current_leader.leader_id
+        answer.current_leader.leader_id
         for topic in response.responses
-        for one in topic.partition_responses
-        if one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for answer in topic.partition_responses
+        if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     }
     if named:
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in broker.endpoints(call.connection)
-            if one.node_id in named
+            NodeEndpoint(
+                node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack
+            )
+            for endpoint in broker.endpoints(call.connection)
+            if endpoint.node_id in named
         ]
 
 

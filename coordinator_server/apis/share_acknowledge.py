@@ -102,8 +102,10 @@ def _answer(broker: Broker, call: Call, key: ShareSessionKey, outcomes: Outcomes
         yield
     if leaders:
         response.node_endpoints = [
-            ShareAcknowledgeNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
-            for one in broker.endpoints(call.connection)
-            if one.node_id in leaders
+            ShareAcknowledgeNodeEndpoint(
+                node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port
+            )
+            for endpoint in broker.endpoints(call.connection)
+            if endpoint.node_id in leaders
         ]
     call.reply(response)

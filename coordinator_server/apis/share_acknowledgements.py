@@ -100,18 +100,18 @@ def valid_acknowledgements(
     most = AcknowledgeType.RENEW if knows_renewal else AcknowledgeType.REJECT
     for asked in topics:
         topic = broker.topics.topic_by_id(asked.topic_id)
-        for one in asked.partitions:
-            key = (asked.topic_id, one.partition_index)
+        for partition in asked.partitions:
+            key = (asked.topic_id, partition.partition_index)
             if topic is None:
                 errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
-            elif not (yield from _is_valid(one.acknowledgement_batches, most, renews)):
+            elif not (yield from _is_valid(partition.acknowledgement_batches, most, renews)):
                 errors[key] = AcknowledgeOutcome(ErrorCode.INVALID_REQUEST)
             elif not rights.allows(topic.name):
                 errors[key] = AcknowledgeOutcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not 0 <= one.partition_index < len(topic.partitions):
+            elif not 0 <= partition.partition_index < len(topic.partitions):
                 errors[key] = AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                valid[key] = one.acknowledgement_batches
+                valid[key] = partition.acknowledgement_batches
             yield
     if not any(valid.values()):
         # As in Kafka, if no partition has acknowledgements, no partition gets an outcome.
@@ -124,8 +124,12 @@ def _is_valid(
 ) -> Generator[None, None, bool]:
     """Return whether offsets ascend and there is one valid type in total, or one per offset."""
     last_before = -1
-    for one in acknowledgements:
-        first, last, types = one.first_offset, one.last_offset, one.acknowledge_types
+    for acknowledgement in acknowledgements:
+        first, last, types = (
+            acknowledgement.first_offset,
+            acknowledgement.last_offset,
+            acknowledgement.acknowledge_types,
+        )
         if not last_before <= first <= last or not types:
             return False
         if len(types) > 1 and last - first + 1 != len(types):

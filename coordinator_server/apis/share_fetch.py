@@ -121,8 +121,8 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
 
 def _has_acknowledgements(request: ShareFetchRequest) -> Generator[None, None, bool]:
     for topic in request.topics:
-        for one in topic.partitions:
-            if one.acknowledgement_batches:
+        for partition in topic.partitions:
+            if partition.acknowledgement_batches:
                 return True
             yield
     return False
@@ -142,11 +142,11 @@ def _context_of(
         if has_acknowledgements:
             return _Context(ErrorCode.INVALID_REQUEST)
         partitions: dict[PartitionKey, bool] = {}
-        for one in _asked(request):
-            if one in partitions:  # Kafka throws after removing the old session
+        for partition_key in _asked(request):
+            if partition_key in partitions:  # Kafka throws after removing the old session
                 sessions.remove(key)
                 return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
-            partitions[one] = False
+            partitions[partition_key] = False
             yield
         if call.connection.closed:  # a session that is opened now would never be closed
             return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
@@ -168,8 +168,8 @@ def _context_of(
 
 def _asked(request: ShareFetchRequest) -> Iterator[PartitionKey]:
     for topic in request.topics:
-        for one in topic.partitions:
-            yield topic.topic_id, one.partition_index
+        for partition in topic.partitions:
+            yield topic.topic_id, partition.partition_index
 
 
 def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
@@ -299,7 +299,7 @@ def _name_leaders(broker: Broker, call: Call, response: ShareFetchResponse, name
             leaders.add(leader_id)
     if leaders:
         response.node_endpoints = [
-            ShareFetchNodeEndpoint(node_id=one.node_id, host=one.host, port=one.port)
-            for one in broker.endpoints(call.connection)
-            if one.node_id in leaders
+            ShareFetchNodeEndpoint(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
+            for endpoint in broker.endpoints(call.connection)
+            if endpoint.node_id in leaders
         ]

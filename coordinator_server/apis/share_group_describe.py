@@ -29,5 +29,5 @@ def handle(broker: Broker, call: Call, request: ShareGroupDescribeRequest) -> St
 def _topics(group: DescribedShareGroup) -> Iterator[str]:
     """Yield the topics of all assignments."""
     for member in group.members:
-        for one in member.assignment.topic_partitions:
-            yield one.topic_name
+        for topic in member.assignment.topic_partitions:
+            yield topic.topic_name

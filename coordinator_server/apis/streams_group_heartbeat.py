@@ -126,7 +126,7 @@ def _create(
     names = broker.creation_errors.begin([topic.name for topic in topics], now_ms)
     if not names:
         return
-    request = CreateTopicsRequest(topics=[_asked(one) for one in topics if one.name in names])
+    request = CreateTopicsRequest(topics=[_asked(topic) for topic in topics if topic.name in names])
     planned: dict[str, Topic] = {}
     errors: dict[str, CreationError] = {}
     try:

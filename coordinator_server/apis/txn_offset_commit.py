@@ -53,13 +53,13 @@ def handle(broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> Steps
     )
     for topic in request.topics:
         partitions: list[OffsetCommitRequestPartition] = []
-        for one in topic.partitions:
+        for partition in topic.partitions:
             partitions.append(
                 OffsetCommitRequestPartition(
-                    partition_index=one.partition_index,
-                    committed_offset=one.committed_offset,
-                    committed_leader_epoch=one.committed_leader_epoch,
-                    committed_metadata=one.committed_metadata,
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    committed_metadata=partition.committed_metadata,
                 )
             )
             yield
@@ -142,13 +142,13 @@ def _answer(call: Call, response: OffsetCommitResponse) -> Steps:
     answered = TxnOffsetCommitResponse()
     for topic in response.topics:
         partitions: list[TxnOffsetCommitResponsePartition] = []
-        for one in topic.partitions:
-            error = one.error_code
+        for partition in topic.partitions:
+            error = partition.error_code
             if error == loading and call.api_version < LOAD_IN_PROGRESS_SINCE:
                 error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             partitions.append(
                 TxnOffsetCommitResponsePartition(
-                    partition_index=one.partition_index, error_code=error
+                    partition_index=partition.partition_index, error_code=error
                 )
             )
             yield

@@ -32,19 +32,19 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
     """Respond with the first error, in the order of Kafka's hash map, or with success."""
     updates: ShardedDict[str, _Update] = ShardedDict()
     count = 0
-    for one in request.feature_updates:
-        kind = one.upgrade_type
+    for feature_update in request.feature_updates:
+        kind = feature_update.upgrade_type
         if call.api_version == 0:
-            kind = _SAFE_DOWNGRADE if one.allow_downgrade else _UPGRADE
-        update = updates.setdefault(one.feature, _Update(count))
+            kind = _SAFE_DOWNGRADE if feature_update.allow_downgrade else _UPGRADE
+        update = updates.setdefault(feature_update.feature, _Update(count))
         count += update.number == count
-        update.level, update.kind = one.max_version_level, kind
+        update.level, update.kind = feature_update.max_version_level, kind
         yield
     first: tuple[int, int] | None = None
     size = java_table_size(count)  # size of Kafka's map, which determines the order of errors
     response = UpdateFeaturesResponse()
-    for one in request.feature_updates:
-        name = one.feature
+    for feature_update in request.feature_updates:
+        name = feature_update.feature
         update = updates.setdefault(name, _Update(0))
         place = (java_bucket(name, size), update.number)
         if first is None or place < first:
@@ -54,9 +54,9 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
                 response.error_message = _FAILED + error[1]
         yield
     if first is None and call.api_version <= _LAST_VERSION_OF_RESULTS:
-        for one in request.feature_updates:
+        for feature_update in request.feature_updates:
             text = ErrorCode.NONE.message
-            result = UpdatableFeatureResult(feature=one.feature, error_message=text)
+            result = UpdatableFeatureResult(feature=feature_update.feature, error_message=text)
             response.results.append(result)
             yield
     call.reply(response)
@@ -76,7 +76,7 @@ class _Update:
 def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, str] | None:
     """Return the error if a feature cannot get the level, or None."""
     level, kind = update.level, update.kind
-    levels = next((one[1:] for one in feature_levels() if one[0] == name), None)
+    levels = next((feature[1:] for feature in feature_levels() if feature[0] == name), None)
     text = None
     if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
         text = "The controller does not support the given upgrade type."

@@ -125,7 +125,7 @@ def scram(
     client_key = mechanism.hmac(salted, b"Client Key")
     stored_key = mechanism.hash(client_key)
     signature = mechanism.hmac(stored_key, signed)
-    proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+    proof = bytes(left ^ other for left, other in zip(client_key, signature, strict=True))
     text = b2a_base64(proof, newline=False).decode()
     server_final = _fields((yield f"{without_proof},p={text}".encode()).decode(errors="replace"))
     if "e" in server_final:

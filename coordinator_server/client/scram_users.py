@@ -45,16 +45,18 @@ def alter_scram_users(
     )
 
     upsertions = []
-    for one in credentials:
-        mechanism = SCRAM_BY_NAME[one.mechanism]
+    for credential in credentials:
+        mechanism = SCRAM_BY_NAME[credential.mechanism]
         salt = os.urandom(32)
         upsertions.append(
             ScramCredentialUpsertion(
-                name=one.user,
+                name=credential.user,
                 mechanism=mechanism.type_id,
-                iterations=one.iterations,
+                iterations=credential.iterations,
                 salt=salt,
-                salted_password=mechanism.salted_password(one.password, salt, one.iterations),
+                salted_password=mechanism.salted_password(
+                    credential.password, salt, credential.iterations
+                ),
             )
         )
     deletions = [
@@ -90,6 +92,6 @@ def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUse
             continue
         check(result.error_code, result.error_message)
         infos = result.credential_infos
-        iterations = {_name(one.mechanism): one.iterations for one in infos}
+        iterations = {_name(info.mechanism): info.iterations for info in infos}
         users.append(ScramUser(result.user, iterations))
     return users

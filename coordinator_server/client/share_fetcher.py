@@ -109,10 +109,10 @@ class ShareFetcher:
         leaders = sorted(wanted)
         leaders = leaders[self._turn % len(leaders) :] + leaders[: self._turn % len(leaders)]
         longest_ms = min(self._settings.fetch_max_wait_ms, int(wait_s * 1000)) // len(leaders)
-        found: list[Acquired] = []
+        acquired: list[Acquired] = []
         for leader in leaders:
-            found += self._ask(leader, wanted[leader], 0 if found else longest_ms)
-        return found
+            acquired += self._ask(leader, wanted[leader], 0 if acquired else longest_ms)
+        return acquired
 
     def close(self) -> None:
         """Send acknowledgements and close all share sessions, which releases the other records."""
@@ -176,11 +176,11 @@ class ShareFetcher:
         session.advance()
         session.partitions = set(wanted)
         session.acknowledged = {}
-        found: list[Acquired] = []
+        acquired: list[Acquired] = []
         for topic in answer.responses:
             for data in topic.partitions:
-                found += self._read(leader, (topic.topic_id, data.partition_index), data)
-        return found
+                acquired += self._read(leader, (topic.topic_id, data.partition_index), data)
+        return acquired
 
     def _request(self, session: _Session, wanted: set[SharePartition], wait_ms: int) -> Any:
         from protocol.apis.share_fetch import (

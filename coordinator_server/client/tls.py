@@ -181,16 +181,16 @@ def _jks(store: CertificateStore, content: bytes) -> list[JksEntry]:
 
 def _jks_trusted(store: CertificateStore, content: bytes) -> list[str]:
     """Return the trusted certificates of a JKS store as PEM. Raises ValueError."""
-    found = [one for one in _jks(store, content) if one.protected_key is None]
-    if not found:
+    entries = [entry for entry in _jks(store, content) if entry.protected_key is None]
+    if not entries:
         raise ValueError("there is no trusted certificate in it")
-    return [ssl.DER_cert_to_PEM_cert(der) for one in found for der in one.chain]
+    return [ssl.DER_cert_to_PEM_cert(der) for entry in entries for der in entry.chain]
 
 
 def _jks_key(store: CertificateStore, content: bytes) -> list[str]:
     """Return the key of a JKS store and its certificates as PEM. Raises ValueError."""
-    for one in _jks(store, content):
-        if one.protected_key is not None:
+    for entry in _jks(store, content):
+        if entry.protected_key is not None:
             break
     else:
         raise ValueError("there is no private key in it")
@@ -198,11 +198,11 @@ def _jks_key(store: CertificateStore, content: bytes) -> list[str]:
     if password is None:
         raise ValueError("ssl.keystore.password is needed")
     try:
-        key = reveal_key(one.protected_key, password.value)
+        key = reveal_key(entry.protected_key, password.value)
     except WrongPasswordError:
-        raise ValueError(f"ssl.key.password does not open the key {one.alias}") from None
+        raise ValueError(f"ssl.key.password does not open the key {entry.alias}") from None
     encoded = encodebytes(key).decode()
-    chain = map(ssl.DER_cert_to_PEM_cert, one.chain)
+    chain = map(ssl.DER_cert_to_PEM_cert, entry.chain)
     return [f"-----BEGIN PRIVATE KEY-----\n{encoded}-----END PRIVATE KEY-----\n", *chain]
 
 
@@ -230,9 +230,12 @@ def _pkcs12(store: CertificateStore, content: bytes) -> list[str]:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         ).decode()
-    found = [*([entries.cert] if entries.cert is not None else []), *entries.additional_certs]
+    certificates = [
+        *([entries.cert] if entries.cert is not None else []),
+        *entries.additional_certs,
+    ]
     encoding = serialization.Encoding.PEM
-    return [key, *(one.certificate.public_bytes(encoding).decode() for one in found)]
+    return [key, *(entry.certificate.public_bytes(encoding).decode() for entry in certificates)]
 
 
 def _unreadable(store: CertificateStore, error: Exception, what: str) -> ClientError:

@@ -39,7 +39,7 @@ AUTHORIZER_SETTINGS = (
 
 def split_super_users(text: str) -> list[str]:
     """Return the principals in the value of super.users."""
-    return [one for part in text.split(";") if (one := part.strip())]
+    return [principal for part in text.split(";") if (principal := part.strip())]
 
 
 def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> list[str]:
@@ -57,11 +57,11 @@ def authorizer_doubts(name: str, super_users: str, *, allows_everyone: bool) -> 
         doubts.append(
             "super.users: nobody is named, so whoever no ACL allows it yet may not even add one"
         )
-    for one in users:
-        if re.search(r",\s*[Uu]ser:", one):
-            doubts.append(f"super.users: {one} is one name, several are separated by ;")
-        elif not one.startswith("User:"):
-            doubts.append(f"super.users: {one} is nobody, all clients are of the type User")
+    for user in users:
+        if re.search(r",\s*[Uu]ser:", user):
+            doubts.append(f"super.users: {user} is one name, several are separated by ;")
+        elif not user.startswith("User:"):
+            doubts.append(f"super.users: {user} is nobody, all clients are of the type User")
     return doubts
 
 
@@ -74,8 +74,8 @@ def authorizer_problem(name: str, super_users: str) -> str | None:
         )
     if name not in ("", AUTHORIZER_CLASS):
         return f"authorizer.class.name: {name} cannot be loaded, only {AUTHORIZER_CLASS} is there"
-    for one in split_super_users(super_users):
-        principal_type, separator, user = one.partition(":")
+    for principal in split_super_users(super_users):
+        principal_type, separator, user = principal.partition(":")
         if not (principal_type and separator and user):
-            return f"super.users: {one} is no principal such as User:admin"
+            return f"super.users: {principal} is no principal such as User:admin"
     return None

@@ -144,9 +144,9 @@ def check(name: str, configs: Mapping[str, str]) -> None:
     if not name:
         raise RefusedConfigsError("Subscription name can't be empty")
     size = java_table_size(len(configs))
-    unknown = [one for one in configs if one not in CLIENT_METRICS_SETTINGS]
+    unknown = [name for name in configs if name not in CLIENT_METRICS_SETTINGS]
     if unknown:
-        first = min(unknown, key=lambda one: java_bucket(one, size))
+        first = min(unknown, key=lambda name: java_bucket(name, size))
         raise RefusedConfigsError(f"Unknown client metrics configuration: {first}")
     values = _values(configs)
     interval_ms = values.get(INTERVAL)

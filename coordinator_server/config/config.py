@@ -238,7 +238,7 @@ class Config:
         try:
             protocol = SecurityProtocol[name]
         except KeyError:
-            known = ", ".join(one.name for one in SecurityProtocol)
+            known = ", ".join(member.name for member in SecurityProtocol)
             raise ConfigError(
                 f"listeners: {listener_name}: there is no security protocol {name}, only {known}; "
                 "name the listener's in listener.security.protocol.map"

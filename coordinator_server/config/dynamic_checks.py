@@ -211,7 +211,7 @@ def _connections_problem(new: NewSettings, config: Config) -> str | None:
             "requirement failed: max.connections.per.ip can be set to zero only if "
             f"{_OVERRIDES} property is set."
         )
-    for item in filter(None, (one.strip() for one in overrides.split(","))):
+    for item in filter(None, (part.strip() for part in overrides.split(","))):
         _, separator, count = item.rpartition(":")
         if not separator:
             return (
@@ -226,7 +226,7 @@ def _connections_problem(new: NewSettings, config: Config) -> str | None:
 def _intervals_problem(new: NewSettings, config: Config) -> str | None:
     for kind in ("consumer", "share", "streams"):
         name = f"group.{kind}.assignment.interval.ms"
-        most, least = (f"group.{kind}.{one}.assignment.interval.ms" for one in ("max", "min"))
+        most, least = (f"group.{kind}.{bound}.assignment.interval.ms" for bound in ("max", "min"))
         if _integer(new, name) > _integer(new, most):
             return f"{name} must be less than or equal to {most}"
         if _integer(new, name) < _integer(new, least):
@@ -242,7 +242,7 @@ def _directories_problem(new: NewSettings, config: Config) -> str | None:
             return None
         return f"requirement failed: When {_CORDONED} is set to *, it must not contain other values"
     known = config.items("log.dirs") or config.items("log.dir")
-    missing = [one for one in cordoned if one not in known]
+    missing = [directory for directory in cordoned if directory not in known]
     if not missing:
         return None
     return (
@@ -334,7 +334,7 @@ def _retention_ms(new: NewSettings) -> int:
 def _reporters_problem(new: NewSettings, config: Config) -> str | None:
     reporters = new.value("metric.reporters")
     assert isinstance(reporters, tuple)
-    if all(one in ("", JMX_REPORTER) for one in reporters):
+    if all(reporter in ("", JMX_REPORTER) for reporter in reporters):
         return None
     return (
         "Validation of dynamic config update of Set(metric.reporters) failed with class class "

@@ -48,7 +48,7 @@ _LISTENER = frozenset(
         "ssl.enabled.protocols",
         "ssl.protocol",
         *SECURITY,
-        *(one.name for one in INERT_SETTINGS if one.name.startswith(("sasl.", "ssl."))),
+        *(setting.name for setting in INERT_SETTINGS if setting.name.startswith(("sasl.", "ssl."))),
     }
 )
 
@@ -81,7 +81,7 @@ DYNAMIC = (
     PER_BROKER
     | CLUSTER_LEVEL_LISTENER
     | LOG_SETTINGS
-    | {one.name for one in INERT_SETTINGS}
+    | {setting.name for setting in INERT_SETTINGS}
     | REPLICATION_QUOTAS.keys()
     | {
         "errors.deadletterqueue.auto.create.topics.enable",
@@ -162,4 +162,4 @@ def synonyms_of(name: str) -> tuple[str, ...]:
     listener, stem = split_listener(name)
     if listener is None:
         return (name,)
-    return name, next((one for one in _OF_MECHANISM if stem.endswith(one)), stem)
+    return name, next((suffix for suffix in _OF_MECHANISM if stem.endswith(suffix)), stem)

@@ -163,8 +163,8 @@ class GroupConfigs:
     def _check_assignor(self, name: Value) -> None:
         """Raise TopicConfigError unless a streams group can use this assignor; None means unset."""
         known = [
-            "sticky" if one == STREAMS_ASSIGNOR_CLASS else one
-            for one in self._config.items("group.streams.assignors")
+            "sticky" if assignor == STREAMS_ASSIGNOR_CLASS else assignor
+            for assignor in self._config.items("group.streams.assignors")
         ]
         if name is not None and name not in known:
             raise TopicConfigError(

@@ -56,7 +56,7 @@ def listeners_problem(new: NewListeners, config: Config) -> str | None:
     if problem is not None:
         return f"Error creating broker listeners from '[{', '.join(texts)}]': {problem}"
     names = [_name(text) for text in texts]
-    controllers = {one.upper() for one in config.items("controller.listener.names")}
+    controllers = {name.upper() for name in config.items("controller.listener.names")}
     of_start = [_name(text) for text in _items(config.static_value(LISTENERS))]
     if controllers.intersection(of_start) and not controllers.intersection(names):
         return (
@@ -97,7 +97,7 @@ def existing_listeners_problem(new: NewListeners, config: Config) -> str | None:
 def advertised_names(config: Config) -> list[str]:
     """Return the names of advertised listeners; with `auto` the names of the static listeners."""
     advertised = list(config.advertised_listeners())
-    return advertised or [one.name for one in config.listeners_of_start()]
+    return advertised or [listener.name for listener in config.listeners_of_start()]
 
 
 def _read_protocols(text: str) -> tuple[dict[str, SecurityProtocol], str | None]:

@@ -97,7 +97,9 @@ def prepare(
         environment["KAFKA_LOG_DIRS"] = DATA_MOUNTS[mounted]
         config = Config(file=properties, environment=environment)
     protocols = [config.security_protocol(listener.name) for listener in config.listeners()]
-    if not reads_secrets or not any(one.uses_tls or one.uses_sasl for one in protocols):
+    if not reads_secrets or not any(
+        protocol.uses_tls or protocol.uses_sasl for protocol in protocols
+    ):
         return Prepared(config, file)
     from coordinator_server.container.image_variables import ImageVariables
 

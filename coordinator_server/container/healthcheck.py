@@ -96,7 +96,7 @@ def _address(config: Config) -> tuple[str, int, bool]:
         (config.security_protocol(listener.name).uses_tls, listener)
         for listener in config.listeners()
     ]
-    uses_tls, (_, host, port) = min(listeners, key=lambda one: one[0])
+    uses_tls, (_, host, port) = min(listeners, key=lambda entry: entry[0])
     return host, port, uses_tls
 
 

@@ -188,14 +188,16 @@ class ImageVariables:
             enabled.update(mechanisms)
             users = [*clients, *(inter_broker if name == between_brokers.upper() else [])]
             if "PLAIN" in mechanisms and users:
-                module = LoginModule(PLAIN_MODULE, {USER_PREFIX + one: word for one, word in users})
+                module = LoginModule(
+                    PLAIN_MODULE, {USER_PREFIX + user: word for user, word in users}
+                )
                 setting = f"listener.name.{name.lower()}.plain.sasl.jaas.config"
                 self._set(setting, render_login_module(module), "KAFKA_CLIENT_USERS")
         texts = [
-            f"{mechanism}=[name={one},password={word}]"
+            f"{mechanism}=[name={user},password={word}]"
             for mechanism, users in scram.items()
             if mechanism in enabled
-            for one, word in dict(users).items()
+            for user, word in dict(users).items()
         ]
         if texts:
             self._set("scram.users", ";".join(texts), "KAFKA_CLIENT_USERS")

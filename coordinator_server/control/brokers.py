@@ -32,7 +32,9 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
     assert state is not None
     leaders, partitions = await in_steps(_leaders(its))
     transactions = [
-        entry.metadata for one in its.brokers.values() for entry in one.transactions.ids.values()
+        entry.metadata
+        for broker in its.brokers.values()
+        for entry in broker.transactions.ids.values()
     ]
     return {
         "cluster_id": its.cluster_id,
@@ -45,10 +47,10 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
         "counts": {
             "topics": sum(1 for _ in its.topics.all_topics()),
             "partitions": partitions,
-            "groups": sum(len(one.groups.tasks) for one in its.brokers.values()),
+            "groups": sum(len(broker.groups.tasks) for broker in its.brokers.values()),
             "connections": sum(map(its.servers.connection_count, its.node_ids)),
             "transactions": len(transactions),
-            "open_transactions": sum(not one.state.is_idle for one in transactions),
+            "open_transactions": sum(not transaction.state.is_idle for transaction in transactions),
         },
         "security": {
             "has_authorizer": its.security.authorizer is not None,

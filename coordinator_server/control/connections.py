@@ -23,14 +23,18 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     wanted = sorted(
         (
-            (one.number, node_id, one)
-            for node_id, one in _all(request)
-            if one.number > after and values["broker"] in (None, node_id) and _matches(one, values)
+            (connection.number, node_id, connection)
+            for node_id, connection in _all(request)
+            if connection.number > after
+            and values["broker"] in (None, node_id)
+            and _matches(connection, values)
         ),
     )
     page = wanted[: values["limit"]]
     return {
-        "connections": [_connection(node_id, one, now_ms) for _, node_id, one in page],
+        "connections": [
+            _connection(node_id, connection, now_ms) for _, node_id, connection in page
+        ],
         "next": str(page[-1][0]) if len(wanted) > len(page) else None,
     }
 
@@ -49,8 +53,8 @@ def _matches(connection: CountedConnection, values: Any) -> bool:
     ):
         return False
     return text is None or any(
-        text in one
-        for one in (
+        text in connection
+        for connection in (
             connection.caller.client_id or "",
             connection.remote,
             str(connection.principal),

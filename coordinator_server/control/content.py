@@ -149,4 +149,4 @@ def to_base64(value: bytes | None) -> str | None:
 
 def has_text(contents: Iterable[bytes | None], text: bytes) -> bool:
     """Return whether one of the contents has this text."""
-    return any(one is not None and text in one for one in contents)
+    return any(content is not None and text in content for content in contents)

@@ -31,11 +31,11 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
     """GET /groups: list a page of groups."""
     kind, state = request.values["type"], request.values["state"]
     known = {
-        one.group_id: (broker, one)
-        for broker, one in _groups(request.cluster)
-        if (kind is None or one.kind.value == kind)
-        and (state is None or one.listed().group_state == state)
-        and request.sees_group(one.group_id)
+        listed_group.group_id: (broker, listed_group)
+        for broker, listed_group in _groups(request.cluster)
+        if (kind is None or listed_group.kind.value == kind)
+        and (state is None or listed_group.listed().group_state == state)
+        and request.sees_group(listed_group.group_id)
     }
     page, next_name = page_of_names(request, known)
     return {"groups": await in_steps(_entries(request, known, page)), "next": next_name}
@@ -47,18 +47,18 @@ def _entries(
     lags = LagReader(request)
     entries = []
     for name in page:
-        broker, one = known[name]
-        lag = yield from lags.of_group(one, with_times=request.values["times"])
-        listed = one.listed()
+        broker, listed_group = known[name]
+        lag = yield from lags.of_group(listed_group, with_times=request.values["times"])
+        listed = listed_group.listed()
         entries.append(
             {
                 "group": name,
-                "type": one.kind.value,
+                "type": listed_group.kind.value,
                 "state": listed.group_state,
-                "members": one.member_count,
+                "members": listed_group.member_count,
                 "coordinator": broker.node_id,
                 "protocol_type": listed.protocol_type or None,
-                "generation": _generation(one),
+                "generation": _generation(listed_group),
                 "lag": lag.records,
                 "time_lag_ms": lag.time_ms,
             }
@@ -67,15 +67,15 @@ def _entries(
     return entries
 
 
-def _generation(one: Any) -> int:
+def _generation(group: Any) -> int:
     """Return the generation of a classic group, the epoch of any other group."""
-    return int(one.generation_id if isinstance(one, GroupMetadata) else one.epoch)
+    return int(group.generation_id if isinstance(group, GroupMetadata) else group.epoch)
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP: describe a group. Raises ControlError (404) for an unknown group."""
-    broker, one = group_of(request)
-    return _group(request, broker, one)
+    broker, described_group = group_of(request)
+    return _group(request, broker, described_group)
 
 
 def group_of(request: ControlRequest) -> tuple[Broker, Group]:
@@ -87,7 +87,7 @@ def group_of(request: ControlRequest) -> tuple[Broker, Group]:
             return broker, task.group
     if any(broker.groups.is_loading for broker in cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    known = sorted(one.group_id for _, one in _groups(cluster))
+    known = sorted(other_group.group_id for _, other_group in _groups(cluster))
     names = ", ".join([name for name in known if request.sees_group(name)][:20])
     others = f"there are {names}" if names else "there is none at all"
     raise ControlError(404, f"there is no group {group_id}; {others}")
@@ -101,20 +101,20 @@ def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
                 yield broker, task.group
 
 
-def _group(request: ControlRequest, broker: Broker, one: Group) -> dict[str, Any]:
+def _group(request: ControlRequest, broker: Broker, group: Group) -> dict[str, Any]:
     from coordinator_server.control.modern_groups import described
     from coordinator_server.rebalances.story import tell
 
     cluster = request.cluster
-    history = cluster.journal.history(one.group_id)
-    listed = one.listed()
+    history = cluster.journal.history(group.group_id)
+    listed = group.listed()
     return {
-        "group": one.group_id,
+        "group": group.group_id,
         "type": listed.group_type,
         "coordinator": broker.node_id,
         "state": listed.group_state,
         "protocol_type": listed.protocol_type or None,
-        **(_classic(one) if isinstance(one, GroupMetadata) else described(cluster, one)),
+        **(_classic(group) if isinstance(group, GroupMetadata) else described(cluster, group)),
         "offsets": [
             {
                 "topic": topic,
@@ -123,7 +123,7 @@ def _group(request: ControlRequest, broker: Broker, one: Group) -> dict[str, Any
                 "metadata": commit.metadata,
                 "commit_timestamp_ms": commit.commit_timestamp,
             }
-            for topic, partitions in one.offsets.by_topic.items()
+            for topic, partitions in group.offsets.by_topic.items()
             if request.sees_topic(topic)
             for partition, commit in sorted(partitions.items())
         ],
@@ -175,19 +175,19 @@ def _waits_for(member: MemberMetadata) -> str | None:
     return None if member.awaiting_sync is None else "SyncGroup"
 
 
-def owners_of(request: ControlRequest, one: Group) -> dict[tuple[str, int], dict[str, Any]]:
+def owners_of(request: ControlRequest, group: Group) -> dict[tuple[str, int], dict[str, Any]]:
     """Return the member that has each partition now; empty for groups without partitions.
 
     Members of a share group share partitions, and members of a streams group have tasks.
     """
-    if one.kind in (GroupKind.SHARE, GroupKind.STREAMS):
+    if group.kind in (GroupKind.SHARE, GroupKind.STREAMS):
         return {}
-    if isinstance(one, GroupMetadata):
-        members = _classic(one)["members"]
+    if isinstance(group, GroupMetadata):
+        members = _classic(group)["members"]
     else:
         from coordinator_server.control.modern_groups import described
 
-        members = described(request.cluster, one)["members"]
+        members = described(request.cluster, group)["members"]
     return {
         (topic, index): member
         for member in members
@@ -204,11 +204,11 @@ async def in_flight(request: ControlRequest) -> dict[str, Any]:
 
     Raises ControlError.
     """
-    _, one = group_of(request)
-    runs = await in_steps(_runs(request, one.group_id))
+    _, share_group = group_of(request)
+    runs = await in_steps(_runs(request, share_group.group_id))
     page, next_place = page_of_places(request, runs)
     return {
-        "group": one.group_id,
+        "group": share_group.group_id,
         "now_ms": request.cluster.clock.now_ms(),
         "in_flight": [runs[place] for place in page],
         "next": next_place,
@@ -219,14 +219,18 @@ def _runs(request: ControlRequest, group_id: str) -> Computation[dict[Any, dict[
     """Return the runs in flight of a share group by topic, partition and first offset."""
     runs: dict[Any, dict[str, Any]] = {}
     for broker in tuple(request.cluster.brokers.values()):
-        for one in tuple(broker.share_partitions.all_partitions()):
-            topic = request.cluster.topics.topic_by_id(one.key.topic_id)
-            if one.key.group_id != group_id or topic is None or not request.sees_topic(topic.name):
+        for partition in tuple(broker.share_partitions.all_partitions()):
+            topic = request.cluster.topics.topic_by_id(partition.key.topic_id)
+            if (
+                partition.key.group_id != group_id
+                or topic is None
+                or not request.sees_topic(topic.name)
+            ):
                 continue
-            for batch in tuple(one.in_flight):
+            for batch in tuple(partition.in_flight):
                 for run in tuple(batch.runs):
-                    place = (topic.name, one.key.partition, run.first)
-                    runs[place] = _run(place, run, one.count_in_flight(run.first, run.last))
+                    place = (topic.name, partition.key.partition, run.first)
+                    runs[place] = _run(place, run, partition.count_in_flight(run.first, run.last))
                 yield
     return runs
 

@@ -80,19 +80,21 @@ class LagReader:
         if self._share is None:
             self._share = {}
             for broker in self._cluster.brokers.values():
-                for one in broker.share_partitions.all_partitions():
-                    self._share.setdefault(one.key.group_id, []).append(one)
+                for share_partition in broker.share_partitions.all_partitions():
+                    self._share.setdefault(share_partition.key.group_id, []).append(share_partition)
         positions = {}
-        for one in self._share.get(group_id, ()):
-            topic = self._cluster.topics.topic_by_id(one.key.topic_id)
-            if topic is not None and one.start_offset >= 0:
+        for share_partition in self._share.get(group_id, ()):
+            topic = self._cluster.topics.topic_by_id(share_partition.key.topic_id)
+            if topic is not None and share_partition.start_offset >= 0:
                 done = sum(
-                    one.count_in_flight(run.first, run.last)
-                    for batch in one.in_flight
+                    share_partition.count_in_flight(run.first, run.last)
+                    for batch in share_partition.in_flight
                     for run in batch.runs
                     if run.state.is_terminal
                 )
-                positions[topic.name, one.key.partition] = Position(one.start_offset, done=done)
+                positions[topic.name, share_partition.key.partition] = Position(
+                    share_partition.start_offset, done=done
+                )
         return positions
 
     def of_partition(

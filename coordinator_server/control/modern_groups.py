@@ -83,17 +83,17 @@ def _for(duration_ms: int | None) -> str:
     return "" if duration_ms is None else f", for {ms(duration_ms)}"
 
 
-def _tell_share_partition(one: dict[str, Any]) -> str:
+def _tell_share_partition(shown: dict[str, Any]) -> str:
     """Return a line about the in-flight records of a share partition."""
-    line = f"{one['topic']} {one['partition']}: from {one['start_offset']} on, "
-    if not one["in_flight"]:
+    line = f"{shown['topic']} {shown['partition']}: from {shown['start_offset']} on, "
+    if not shown["in_flight"]:
         line += "nothing in flight"
     else:
-        states = ", ".join(f"{count} {state}" for state, count in one["states"].items())
-        line += f"{one['in_flight']} in flight ({states})"
-    parts = [f"{count} delivered {times} times" for times, count in one["deliveries"].items()]
-    parts += [f"{member} has {count}" for member, count in one["members"].items()]
-    lost = sum(records["last"] - records["first"] + 1 for records in one["given_up"])
+        states = ", ".join(f"{count} {state}" for state, count in shown["states"].items())
+        line += f"{shown['in_flight']} in flight ({states})"
+    parts = [f"{count} delivered {times} times" for times, count in shown["deliveries"].items()]
+    parts += [f"{member} has {count}" for member, count in shown["members"].items()]
+    lost = sum(records["last"] - records["first"] + 1 for records in shown["given_up"])
     if lost:
         parts.append(f"{lost} {'record' if lost == 1 else 'records'} given up")
     return "; ".join([line, *parts])
@@ -113,7 +113,7 @@ def _member(group: Any, member: Any, account: EpochChange | None, now_ms: int) -
     # Members of a share group share partitions, so no member waits for another.
     is_there = group.kind is GroupKind.SHARE or has_reached(group, member_id)
     held_by = {} if is_there else holders(group, member_id, owner_of(group))
-    releases = {one: by_name(environment, partitions) for one, partitions in held_by.items()}
+    releases = {holder: by_name(environment, partitions) for holder, partitions in held_by.items()}
     revocation = None if account is None else account.revocations.get(member_id)
     wait = None if account is None else account.waits.get(member_id)
     answer = {
@@ -164,7 +164,10 @@ def _copies(current: Any) -> dict[str, Any]:
     if current is None:
         return {"standby": {}, "warmup": {}}
     return {
-        name: {one: sorted(indexes) for one, indexes in getattr(current.assigned, name).items()}
+        name: {
+            subtopology_id: sorted(indexes)
+            for subtopology_id, indexes in getattr(current.assigned, name).items()
+        }
         for name in ("standby", "warmup")
     }
 
@@ -172,13 +175,13 @@ def _copies(current: Any) -> dict[str, Any]:
 def _share_partitions(cluster: Cluster, group_id: str) -> Iterator[dict[str, Any]]:
     """Yield the share partitions of a group, from all leaders."""
     for broker in cluster.brokers.values():
-        for one in broker.share_partitions.all_partitions():
-            topic = cluster.topics.topic_by_id(one.key.topic_id)
-            if one.key.group_id == group_id and topic is not None:
-                yield _share_partition(one, topic.name, broker.node_id)
+        for partition in broker.share_partitions.all_partitions():
+            topic = cluster.topics.topic_by_id(partition.key.topic_id)
+            if partition.key.group_id == group_id and topic is not None:
+                yield _share_partition(partition, topic.name, broker.node_id)
 
 
-def _share_partition(one: SharePartition, topic: str, leader: int) -> dict[str, Any]:
+def _share_partition(partition: SharePartition, topic: str, leader: int) -> dict[str, Any]:
     """Describe a share partition.
 
     In-flight records are counted by state, by member that has acquired them, and by delivery count.
@@ -186,9 +189,9 @@ def _share_partition(one: SharePartition, topic: str, leader: int) -> dict[str, 
     states: Counter[str] = Counter()
     members: Counter[str] = Counter()
     deliveries: Counter[int] = Counter()
-    for batch in one.in_flight:
+    for batch in partition.in_flight:
         for run in batch.runs:
-            count = one.count_in_flight(run.first, run.last)
+            count = partition.count_in_flight(run.first, run.last)
             states[run.state.label] += count
             if not run.state.is_terminal:
                 deliveries[run.delivery_count] += count
@@ -196,14 +199,14 @@ def _share_partition(one: SharePartition, topic: str, leader: int) -> dict[str, 
                 members[run.member_id] += count
     return {
         "topic": topic,
-        "partition": one.key.partition,
+        "partition": partition.key.partition,
         "leader": leader,
-        "state": one.state.name,
-        "start_offset": one.start_offset,
-        "end_offset": one.end_offset,
-        "in_flight": one.in_flight_count,
+        "state": partition.state.name,
+        "start_offset": partition.start_offset,
+        "end_offset": partition.end_offset,
+        "in_flight": partition.in_flight_count,
         "states": {state: count for state, count in states.items() if count},
         "members": dict(members),
         "deliveries": {str(times): count for times, count in sorted(deliveries.items()) if count},
-        "given_up": [records._asdict() for records in one.given_up],
+        "given_up": [records._asdict() for records in partition.given_up],
     }

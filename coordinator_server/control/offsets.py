@@ -42,16 +42,19 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
     """
     wanted: dict[Place, int] = {}
     metadata: dict[Place, str] = {}
-    for one in request.shaped()["offsets"]:
-        place = one["topic"], one["partition"]
-        if not 0 <= one["partition"] < 1 << 31 or one["offset"] < 0:
-            raise ControlError(400, f"offset {one['offset']} of {one['topic']}-{one['partition']}")
-        wanted[place] = one["offset"]
-        metadata[place] = one.get("metadata", "")
+    for offset_to_set in request.shaped()["offsets"]:
+        topic, index, offset = (offset_to_set[name] for name in ("topic", "partition", "offset"))
+        place = topic, index
+        if not 0 <= index < 1 << 31 or offset < 0:
+            raise ControlError(400, f"offset {offset} of {topic}-{index}")
+        wanted[place] = offset
+        metadata[place] = offset_to_set.get("metadata", "")
     group = _group(request)
     before = {} if group is None else LagReader(request).positions(group)
     errors = await _commit(request, group, wanted, metadata)
-    return _changes(request, {place: one.offset for place, one in before.items()}, wanted, errors)
+    return _changes(
+        request, {place: commit.offset for place, commit in before.items()}, wanted, errors
+    )
 
 
 async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
@@ -243,9 +246,12 @@ async def _commit(
 def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
     """Return the errors by partition. Raises ControlError if every partition has the same one."""
     codes = {
-        (getattr(topic, "name", None) or topic.topic_name, one.partition_index): one.error_code
+        (
+            getattr(topic, "name", None) or topic.topic_name,
+            partition.partition_index,
+        ): partition.error_code
         for topic in topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
     distinct = set(codes.values())
     if len(distinct) == 1:
@@ -315,8 +321,12 @@ async def _delete_share(request: ControlRequest, topic: str, places: Iterable[Pl
     node_id = _coordinator(request, group_id)
     response = await ask(request, "DeleteShareGroupOffsets", message, node_id=node_id)
     check(response.error_code, response.error_message, f"group {group_id}")
-    for one in response.responses:
-        check(one.error_code, one.error_message, f"group {group_id}, topic {topic}")
+    for topic_response in response.responses:
+        check(
+            topic_response.error_code,
+            topic_response.error_message,
+            f"group {group_id}, topic {topic}",
+        )
     return dict.fromkeys(places)
 
 

@@ -94,9 +94,9 @@ def _read(
     records: list[RebalanceRecord] = []
     while end > start and len(records) < limit and scanned < _MOST_SCANNED:
         first = max(start, end - _WINDOW)
-        found = yield from _window(log, key, first, end)
-        found = [record for record in found if _is_within(record, values)]
-        records = found + records
+        accounts = yield from _window(log, key, first, end)
+        accounts = [record for record in accounts if _is_within(record, values)]
+        records = accounts + records
         scanned += end - first
         end = first
     return records, end if end > start else None

@@ -294,14 +294,14 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     try:
         log = partition.log
         offsets = f"{log.log_start_offset} to {log.high_watermark - 1}"
-        found = None
+        entry = None
         if offset is not None and log.log_start_offset <= offset < log.high_watermark:
-            found = await in_steps(_record_at(log, offset))
+            entry = await in_steps(_record_at(log, offset))
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"{place}: {error}") from error
-    if found is not None:
+    if entry is not None:
         await asyncio.sleep(0)  # a large record takes a turn of its own for each kind of work
-        return described(found[0], partition.index, found[1], how, most)
+        return described(entry[0], partition.index, entry[1], how, most)
     text = f"{place} has no record at offset {request.parameters['OFFSET']}, its offsets: {offsets}"
     raise ControlError(404, text)
 
@@ -311,8 +311,8 @@ def _record_at(log: PartitionLog, offset: int) -> Computation[tuple[Record, Batc
     data = log.read(offset, 1, up_to=log.high_watermark)
     yield
     for batch in iterate_batches(data):
-        for one in () if batch.is_control else iterate_records(data, batch):
-            if one.offset == offset:
-                return one, batch
+        for record in () if batch.is_control else iterate_records(data, batch):
+            if record.offset == offset:
+                return record, batch
             yield
     return None

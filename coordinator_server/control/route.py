@@ -109,4 +109,6 @@ class ControlRoute(NamedTuple):
 
     def values(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the values of all query parameters by name. Raises ControlError."""
-        return {one.name: one.parse(query.get(one.name)) for one in self.query}
+        return {
+            parameter.name: parameter.parse(query.get(parameter.name)) for parameter in self.query
+        }

@@ -63,7 +63,11 @@ def schema_of(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is dict:
         return {"type": "object", "additionalProperties": schema_of(arguments[1], definitions)}
     if origin in (Union, types.UnionType):
-        schemas = [schema_of(one, definitions) for one in arguments if one is not types.NoneType]
+        schemas = [
+            schema_of(argument, definitions)
+            for argument in arguments
+            if argument is not types.NoneType
+        ]
         if len(schemas) == 1 and set(schemas[0]) == {"type"}:
             return {"type": [schemas[0]["type"], "null"]}
         return {"anyOf": [*schemas, {"type": "null"}]}
@@ -98,7 +102,7 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        (inner,) = (one for one in arguments if one is not types.NoneType)
+        (inner,) = (element for element in arguments if element is not types.NoneType)
         return shape_error(value, inner, where)
     if origin is Literal:
         if value in arguments:
@@ -108,13 +112,16 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
         if not isinstance(value, list):
             return f"{where} is {_shown(value)}, not a list"
         errors = (
-            shape_error(one, arguments[0], f"{where}[{number}]") for number, one in enumerate(value)
+            shape_error(element, arguments[0], f"{where}[{number}]")
+            for number, element in enumerate(value)
         )
         return next(filter(None, errors), None)
     if origin is dict:
         if not isinstance(value, dict):
             return f"{where} is {_shown(value)}, not an object"
-        errors = (shape_error(one, arguments[1], f"{where}.{key}") for key, one in value.items())
+        errors = (
+            shape_error(element, arguments[1], f"{where}.{key}") for key, element in value.items()
+        )
         return next(filter(None, errors), None)
     return _plain_error(value, kind, where)
 

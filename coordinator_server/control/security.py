@@ -37,8 +37,8 @@ async def quotas(request: ControlRequest) -> dict[str, Any]:
     return {
         "quotas": [
             {
-                "entity": {one.entity_type: one.entity_name for one in entry.entity},
-                "quotas": {one.key: one.value for one in entry.values},
+                "entity": {part.entity_type: part.entity_name for part in entry.entity},
+                "quotas": {part.key: part.value for part in entry.values},
             }
             for entry in response.entries or ()
         ]
@@ -85,9 +85,9 @@ async def acls(request: ControlRequest) -> dict[str, Any]:
     check(response.error_code, response.error_message, "ACLs")
     return {
         "acls": [
-            _acl(one, resource.resource_type, resource.resource_name, resource.pattern_type)
+            _acl(acl, resource.resource_type, resource.resource_name, resource.pattern_type)
             for resource in response.resources
-            for one in resource.acls
+            for acl in resource.acls
         ]
     }
 
@@ -111,15 +111,15 @@ async def create_acls(request: ControlRequest) -> dict[str, Any]:
     wanted = request.shaped()["acls"]
     creations = [
         AclCreation(
-            resource_type=_member(ResourceType, one, "resource_type", ""),
-            resource_name=one["resource_name"],
-            resource_pattern_type=_member(PatternType, one, "pattern_type", "LITERAL"),
-            principal=one["principal"],
-            host=one.get("host", "*"),
-            operation=_member(Operation, one, "operation", ""),
-            permission_type=_member(Permission, one, "permission", "ALLOW"),
+            resource_type=_member(ResourceType, acl, "resource_type", ""),
+            resource_name=acl["resource_name"],
+            resource_pattern_type=_member(PatternType, acl, "pattern_type", "LITERAL"),
+            principal=acl["principal"],
+            host=acl.get("host", "*"),
+            operation=_member(Operation, acl, "operation", ""),
+            permission_type=_member(Permission, acl, "permission", "ALLOW"),
         )
-        for one in wanted
+        for acl in wanted
     ]
     response = await ask(request, "CreateAcls", CreateAclsRequest(creations=creations))
     for result in response.results:
@@ -137,8 +137,8 @@ async def delete_acls(request: ControlRequest) -> dict[str, Any]:
     check(result.error_code, result.error_message, "ACLs")
     return {
         "acls": [
-            _acl(one, one.resource_type, one.resource_name, one.pattern_type)
-            for one in result.matching_acls
+            _acl(acl, acl.resource_type, acl.resource_name, acl.pattern_type)
+            for acl in result.matching_acls
         ]
     }
 
@@ -160,6 +160,6 @@ def _member(kind: type[IntEnum], body: Mapping[str, str], field: str, default: s
     """Return the number of a name in a body. Raises ControlError for an unknown name."""
     name = body.get(field, default)
     if name not in kind.__members__ or name == "UNKNOWN":
-        known = ", ".join(one for one in kind.__members__ if one != "UNKNOWN")
+        known = ", ".join(name for name in kind.__members__ if name != "UNKNOWN")
         raise ControlError(400, f"{field} is {name[:100]!r}, not one of {known}")
     return kind[name].value

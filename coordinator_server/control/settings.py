@@ -84,8 +84,9 @@ async def _configs(request: ControlRequest, resource_type: int, name: str) -> di
     (result,) = (await ask(request, "DescribeConfigs", message, node_id=node_id)).results
     check(result.error_code, result.error_message, name)
     text = request.values.get("filter")
-    configs = [one for one in result.configs if text is None or text in one.name]
-    return {"configs": [_config(one) for one in sorted(configs, key=lambda one: one.name)]}
+    configs = [config for config in result.configs if text is None or text in config.name]
+    configs.sort(key=lambda config: config.name)
+    return {"configs": [_config(config) for config in configs]}
 
 
 def _config(config: DescribeConfigsResourceResult) -> dict[str, Any]:
@@ -98,8 +99,8 @@ def _config(config: DescribeConfigsResourceResult) -> dict[str, Any]:
         "is_sensitive": config.is_sensitive,
         "documentation": config.documentation,
         "synonyms": [
-            {"name": one.name, "value": one.value, "source": _SOURCES[one.source]}
-            for one in config.synonyms
+            {"name": synonym.name, "value": synonym.value, "source": _SOURCES[synonym.source]}
+            for synonym in config.synonyms
         ],
     }
 

@@ -44,7 +44,11 @@ async def client_metrics(request: ControlRequest) -> dict[str, Any]:
     name, pushes = request.parameters["CLIENT"], request.cluster.telemetry.pushes
     push = pushes.get(name)
     if push is None:
-        named = (one for one in reversed(pushes.values()) if one.attributes["client_id"] == name)
+        named = (
+            candidate
+            for candidate in reversed(pushes.values())
+            if candidate.attributes["client_id"] == name
+        )
         push = next(named, None)
     if push is None:
         raise ControlError(404, f"no client {name} has pushed metrics")

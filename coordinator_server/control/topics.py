@@ -30,9 +30,9 @@ _NAMED = 20
 async def topics(request: ControlRequest) -> dict[str, Any]:
     """GET /topics: list a page of topics."""
     names = [
-        one.name
-        for one in request.cluster.topics.all_topics()
-        if (request.values["internal"] or not one.is_internal) and request.sees_topic(one.name)
+        topic.name
+        for topic in request.cluster.topics.all_topics()
+        if (request.values["internal"] or not topic.is_internal) and request.sees_topic(topic.name)
     ]
     page, next_name = page_of_names(request, names)
     return {"topics": await in_steps(_described(request, page)), "next": next_name}
@@ -127,8 +127,8 @@ def topic_of(request: ControlRequest) -> Topic:
     name = request.parameters["TOPIC"]
     topic = request.cluster.topics.topic(name)
     if topic is None:
-        names = sorted(one.name for one in request.cluster.topics.all_topics())
-        seen = [one for one in names if request.sees_topic(one)][: _NAMED + 1]
+        names = sorted(topic.name for topic in request.cluster.topics.all_topics())
+        seen = [name for name in names if request.sees_topic(name)][: _NAMED + 1]
         raise ControlError(404, f"there is no topic {name}{_but(seen)}")
     return topic
 
@@ -173,7 +173,7 @@ async def partitions(request: ControlRequest) -> dict[str, Any]:
 async def all_partitions(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions: describe a page of the partitions of all topics."""
     topics = request.cluster.topics.all_topics()
-    return await _partitions(request, [one for one in topics if request.sees_topic(one.name)])
+    return await _partitions(request, [topic for topic in topics if request.sees_topic(topic.name)])
 
 
 async def _partitions(request: ControlRequest, topics: Iterable[Topic]) -> dict[str, Any]:

@@ -56,9 +56,9 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
     """
     node_id, metadata = _transaction_of(request)
     held = [
-        one
-        for one in _held_back(request, [metadata])
-        if one["transactional_id"] == metadata.transactional_id
+        partition
+        for partition in _held_back(request, [metadata])
+        if partition["transactional_id"] == metadata.transactional_id
     ]
     stuck = await in_steps(_stuck_groups(request, held))
     return {
@@ -88,19 +88,19 @@ def _stuck_groups(
             if not group.is_dead and request.sees_group(group.group_id):
                 stuck += _stuck(group, held)
             yield
-    return sorted(stuck, key=lambda one: (one["group"], one["topic"], one["partition"]))
+    return sorted(stuck, key=lambda entry: (entry["group"], entry["topic"], entry["partition"]))
 
 
 def _stuck(group: Group, held: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for one in held:
-        commit = group.offsets.by_topic.get(one["topic"], {}).get(one["partition"])
-        if commit is not None and commit.offset >= one["last_stable_offset"]:
+    for partition in held:
+        commit = group.offsets.by_topic.get(partition["topic"], {}).get(partition["partition"])
+        if commit is not None and commit.offset >= partition["last_stable_offset"]:
             yield {
                 "group": group.group_id,
-                "topic": one["topic"],
-                "partition": one["partition"],
+                "topic": partition["topic"],
+                "partition": partition["partition"],
                 "offset": commit.offset,
-                "records_behind": one["log_end_offset"] - one["last_stable_offset"],
+                "records_behind": partition["log_end_offset"] - partition["last_stable_offset"],
             }
 
 
@@ -165,7 +165,7 @@ def _held_back(
         producer_id, offset = min(log.producers.transactions.items(), key=lambda item: item[1])
         owner = owners.get(((log.topic, log.partition), producer_id))
         held.append(_held(log, producer_id, offset, owner))
-    return sorted(held, key=lambda one: (one["topic"], one["partition"]))
+    return sorted(held, key=lambda entry: (entry["topic"], entry["partition"]))
 
 
 def _held(

@@ -118,8 +118,8 @@ class DelayedShareFetch(KeyedOperation):
         limit = max(self._max_bytes, 0) // len(self._targets)
         found_bytes, has_acquirable = 0, False
         seen: set[PartitionKey] = set()
-        known = (one for one in self._targets if one.key not in unread)
-        for target in chain(known, (one for one in self._targets if one.key in unread)):
+        known = (target for target in self._targets if target.key not in unread)
+        for target in chain(known, (target for target in self._targets if target.key in unread)):
             yield
             key, partition, share_partition = target
             if key in unread and has_acquirable and found_bytes >= self._min_bytes:
@@ -131,7 +131,7 @@ class DelayedShareFetch(KeyedOperation):
                     offset = share_partition.next_fetch_offset()
                     found_bytes += self._bytes_from(offset, partition, limit)
         if len(seen) < len(self._targets):
-            self._targets = [one for one in self._targets if one.key in seen]
+            self._targets = [target for target in self._targets if target.key in seen]
 
     def try_complete(self) -> bool:
         """Fetch once there is enough.
@@ -152,13 +152,13 @@ class DelayedShareFetch(KeyedOperation):
 
     def _acquirable(self) -> Generator[None, None, list[ShareFetchTarget]]:
         """Return the partitions where records can be acquired."""
-        found: list[ShareFetchTarget] = []
+        acquirable: list[ShareFetchTarget] = []
         for target in self._targets:
             share_partition = target.share_partition
             if share_partition.is_active and share_partition.can_acquire():
-                found.append(target)
+                acquirable.append(target)
             yield
-        return found
+        return acquirable
 
     def _end_of(self, log: PartitionLog) -> int:
         """Return the end offset up to which this group may read."""
@@ -290,6 +290,8 @@ class DelayedShareFetch(KeyedOperation):
             read_bytes *= 8
         if self._reads_committed and records:
             aborted = log.aborted_transactions(offset, fetched.last_offset + 1)
-            fetched.aborted = [(one.producer_id, one.first_offset) for one in aborted]
+            fetched.aborted = [
+                (transaction.producer_id, transaction.first_offset) for transaction in aborted
+            ]
         self._has_records |= bool(records)
         return fetched

@@ -123,7 +123,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         for partition in closing:
             partition.state = PartitionState.CLOSED
         indexes_closed = {partition.index for partition in closing}
-        for key in [one for one in self._in_transaction if one[0] in indexes_closed]:
+        for key in [key for key in self._in_transaction if key[0] in indexes_closed]:
             del self._in_transaction[key]
         if self._keeps_snapshots and self._topics.partition_count(OFFSETS_TOPIC):
             for partition, of_partition in groups.items():
@@ -280,7 +280,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             done(error)
             return
         group_ids = self._in_transaction.get((index, end.producer_id), ())
-        for task in [self.tasks[one] for one in group_ids if one in self.tasks]:
+        for task in [self.tasks[group_id] for group_id in group_ids if group_id in self.tasks]:
             if task.is_draining:  # called from a response callback of this task
                 self.clock.call_soon(partial(self.end_transaction, index, end, done))
                 return

@@ -148,7 +148,7 @@ class OffsetsPartition(CoordinatorPartition):
         restoring = Restoring(lambda _: group)
         for _ in restoring.steps(own):
             pass
-        pending = [one for one in replay.pending() if one.key.startswith(front, 2)]
+        pending = [record for record in replay.pending() if record.key.startswith(front, 2)]
         for _ in restoring.pending_steps(pending):
             pass
         return restoring.groups.get(group.group_id, group)
@@ -246,7 +246,7 @@ class RecordsPacker:
         letters = [f"{len(head)}sqi{rest_bytes}s" for head in heads]
         self._pack = Struct(">" + "".join(letters)).pack
         self._tags = tags
-        self._arguments: list[object] = [one for head in heads for one in (head, 0, 0, b"")]
+        self._arguments: list[object] = [value for head in heads for value in (head, 0, 0, b"")]
 
     def pack(self, values: Collection[CommittedOffset]) -> bytes:
         """Return the records of these offsets, in the order of the layout.

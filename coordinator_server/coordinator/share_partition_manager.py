@@ -173,7 +173,7 @@ class SharePartitionManager:
         except StorageError as error:
             return error.code
         settings = partial(self.settings_of, key.group_id)
-        found = SharePartition(
+        share_partition = SharePartition(
             key,
             leader_epoch,
             settings,
@@ -182,10 +182,10 @@ class SharePartitionManager:
             self.gave_up,
             partial(self._send_dead_letters, partition),
         )
-        self._partitions[key] = found, partition
+        self._partitions[key] = share_partition, partition
         self._by_partition.setdefault(partition, set()).add(key)
         self._by_group.setdefault(key.group_id, set()).add(key)
-        return found
+        return share_partition
 
     def load(
         self,
@@ -267,12 +267,12 @@ class SharePartitionManager:
                 return ErrorCode.NONE, log.log_start_offset
             age_ms = read_duration_ms(strategy.removeprefix(BY_DURATION))
             assert age_ms is not None, strategy
-            found = log.offset_for_timestamp(self._clock.now_ms() - age_ms)
+            entry = log.offset_for_timestamp(self._clock.now_ms() - age_ms)
         except StorageError as error:
             return error.code, 0
-        if found is None:
+        if entry is None:
             return ErrorCode.OFFSET_NOT_AVAILABLE, 0
-        return ErrorCode.NONE, found.offset
+        return ErrorCode.NONE, entry.offset
 
     def _send_dead_letters(
         self,

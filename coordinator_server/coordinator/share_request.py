@@ -199,15 +199,15 @@ class ShareRequest:
                 fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             partition = topic.partitions[key[1]]
-            found = manager.find(SharePartitionKey(self._key.group_id, *key), partition)
-            if isinstance(found, ErrorCode):
-                fail(key, found)
+            share_partition = manager.find(SharePartitionKey(self._key.group_id, *key), partition)
+            if isinstance(share_partition, ErrorCode):
+                fail(key, share_partition)
             else:
-                if not found.is_active:
+                if not share_partition.is_active:
                     unread.add(key)
-                manager.load(found, partition, partial(fail, key))
+                manager.load(share_partition, partition, partial(fail, key))
                 if key not in fetched:
-                    targets.append(ShareFetchTarget(key, partition, found))
+                    targets.append(ShareFetchTarget(key, partition, share_partition))
             yield
         return targets
 

@@ -120,7 +120,9 @@ class EventLog:
         self.debug = level <= DEBUG
         self._format = log_format
         self._level = level
-        self.kafka_level = next(name for name, one in KAFKA_LEVELS.items() if one == level)
+        self.kafka_level = next(
+            name for name, kafka_level in KAFKA_LEVELS.items() if kafka_level == level
+        )
         self._start_level = self.kafka_level
         self._repeats = Repeats()
         self._stream = stream

@@ -50,7 +50,7 @@ _FIRST_VERSION_WITH_LEADERS = 16
 _LEADER_IS_NEWS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class _Found(NamedTuple):
+class _PartitionResult(NamedTuple):
     """The result of reading one partition."""
 
     target: FetchTarget
@@ -90,7 +90,6 @@ class DelayedFetch(KeyedOperation):
         "_call",
         "_committed",
         "_context",
-        "_found",
         "_is_debugging",
         "_is_old",
         "_is_replica",
@@ -98,6 +97,7 @@ class DelayedFetch(KeyedOperation):
         "_min_bytes",
         "_node_id",
         "_recreated",
+        "_results",
         "_to_read",
         "_unknown",
     )
@@ -125,9 +125,11 @@ class DelayedFetch(KeyedOperation):
         if call.is_metered:
             self._max_bytes = min(self._max_bytes, call.most_fetched_bytes())
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._found: list[_Found] = []  # results of the read before the fetch was delayed
+        self._results: list[
+            _PartitionResult
+        ] = []  # results of the read before the fetch was delayed
         self._to_read: list[tuple[FetchTarget, Partition]] = []
-        self._unknown: list[_Found] = []
+        self._unknown: list[_PartitionResult] = []
         self._recreated: set[FetchTarget] = set()
         """Targets whose topic id is gone, so that the topic is looked up by name."""
 
@@ -136,7 +138,7 @@ class DelayedFetch(KeyedOperation):
         topics = self._broker.topics
         rights = self._call.rights
         may_read = rights.allows if rights.is_restricted else None
-        later: list[_Found] = []  # results placed after unknown topic ids in the response
+        later: list[_PartitionResult] = []  # results placed after unknown topic ids in the response
         for target in self._context.targets:
             topic = None
             if not isinstance(target.topic, bytes):
@@ -167,17 +169,17 @@ class DelayedFetch(KeyedOperation):
 
         If the fetch must wait, the results are kept for `try_complete`.
         """
-        found = yield from self._read()
+        results = yield from self._read()
         if (
             max_wait_ms <= 0
-            or not found
-            or sum([len(one.records) for one in found]) >= self._min_bytes
-            or any(one.error or one.diverging for one in found)
+            or not results
+            or sum([len(fetched.records) for fetched in results]) >= self._min_bytes
+            or any(fetched.error or fetched.diverging for fetched in results)
         ):
             self.is_completed = True
-            yield from self._answer(found)
+            yield from self._answer(results)
             return True
-        self._found = found
+        self._results = results
         return False
 
     def try_complete(self) -> bool:
@@ -196,7 +198,7 @@ class DelayedFetch(KeyedOperation):
                 ):
                     return self.force_complete()
                 log = partition.log
-                if log.log_end_offset != self._found[number].high_watermark:
+                if log.log_end_offset != self._results[number].high_watermark:
                     moved.append(number)
                 elif target.fetch_offset < log.log_start_offset:
                     return self.force_complete()
@@ -214,10 +216,10 @@ class DelayedFetch(KeyedOperation):
 
     def _is_enough(self, moved: list[int]) -> bool:
         """Return whether old results plus new data of these partitions reach `min_bytes`."""
-        bytes_there = sum([len(one.records) for one in self._found])
+        bytes_there = sum([len(fetched.records) for fetched in self._results])
         for number in moved:
             target, partition = self._to_read[number]
-            log, before = partition.log, self._found[number]
+            log, before = partition.log, self._results[number]
             end = self._end_of(log)
             if self._committed and end == before.last_stable_offset:
                 continue
@@ -237,31 +239,31 @@ class DelayedFetch(KeyedOperation):
         return self._call.connection.closed
 
     def _read_and_answer(self) -> Steps:
-        found = yield from self._read()
-        yield from self._answer(found)
+        results = yield from self._read()
+        yield from self._answer(results)
 
-    def _read(self) -> Generator[None, None, list[_Found]]:
+    def _read(self) -> Generator[None, None, list[_PartitionResult]]:
         """Read all partitions within the limits of the request."""
-        found: list[_Found] = []
+        results: list[_PartitionResult] = []
         left = self._max_bytes
         at_least_one = True
-        before = self._found
+        before = self._results
         for number, (target, partition) in enumerate(self._to_read):
             if before and self._is_unchanged(partition, before[number]):
-                found.append(before[number])
+                results.append(before[number])
                 continue
             limit = min(target.max_bytes, left)
-            one = self._read_partition(target, partition, limit, at_least_one)
-            if one.records:
+            fetched = self._read_partition(target, partition, limit, at_least_one)
+            if fetched.records:
                 at_least_one = False
-                left = max(left - len(one.records), 0)
-            found.append(one)
+                left = max(left - len(fetched.records), 0)
+            results.append(fetched)
             yield
-        return found
+        return results
 
     def _read_partition(
         self, target: FetchTarget, partition: Partition, limit: int, at_least_one: bool
-    ) -> _Found:
+    ) -> _PartitionResult:
         records = b""
         aborted: list[AbortedTransaction] | None = [] if self._committed else None
         try:
@@ -272,7 +274,7 @@ class DelayedFetch(KeyedOperation):
             high_watermark = log.high_watermark
             last_stable_offset = log.last_stable_offset
             if target.last_fetched_epoch >= 0 and (diverging := _diverging(target, log)):
-                return _Found(
+                return _PartitionResult(
                     target,
                     ErrorCode.NONE,
                     high_watermark,
@@ -294,7 +296,7 @@ class DelayedFetch(KeyedOperation):
             readable_bytes = log.bytes_below(end) if self._min_bytes > 1 else 0
         except StorageError as failure:
             return _failed(target, failure.code)
-        return _Found(
+        return _PartitionResult(
             target,
             ErrorCode.NONE,
             high_watermark,
@@ -326,7 +328,7 @@ class DelayedFetch(KeyedOperation):
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         return ErrorCode.NONE
 
-    def _answer(self, found: list[_Found]) -> Steps:
+    def _answer(self, results: list[_PartitionResult]) -> Steps:
         """Send the results and then unknown partitions; a session gets only changed partitions."""
         context = self._context
         if context.is_overtaken:
@@ -335,7 +337,7 @@ class DelayedFetch(KeyedOperation):
         session_id = 0
         response = FetchResponse()
         session = context.session
-        if self._call.is_metered and self._call.must_throttle_fetch(answer_bytes(found)):
+        if self._call.is_metered and self._call.must_throttle_fetch(answer_bytes(results)):
             # Send an empty response and keep the session state: the client repeats the fetch.
             response.session_id = 0 if session is None else session.session_id
             self._call.reply(response)
@@ -344,19 +346,21 @@ class DelayedFetch(KeyedOperation):
             session_id = session.session_id
         elif context.wants_session:
             if self._unknown:  # as in Kafka, the session takes the partition order of the response
-                context.targets = [one.target for one in chain(found, self._unknown)]
+                context.targets = [fetched.target for fetched in chain(results, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()
             )
         last_topic: FetchableTopicResponse | None = None
         last_name: str | bytes | None = None
-        for one in chain(found, self._unknown):
+        for fetched in chain(results, self._unknown):
             yield
-            target, error, high_watermark, last_stable_offset, log_start_offset, records, *_ = one
+            target, error, high_watermark, last_stable_offset, log_start_offset, records, *_ = (
+                fetched
+            )
             if (
                 session_id
                 and not target.has_news(error, high_watermark, log_start_offset, len(records))
-                and one.diverging is None
+                and fetched.diverging is None
             ):
                 if session is not None:
                     continue
@@ -372,20 +376,20 @@ class DelayedFetch(KeyedOperation):
                 high_watermark=high_watermark,
                 last_stable_offset=last_stable_offset,
                 log_start_offset=log_start_offset,
-                aborted_transactions=one.aborted,
+                aborted_transactions=fetched.aborted,
                 records=records,
             )
-            if one.diverging is not None:
-                epoch, end_offset = one.diverging
+            if fetched.diverging is not None:
+                epoch, end_offset = fetched.diverging
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
             last_topic.partitions.append(data)
         response.session_id = session_id
         if self._call.api_version >= _FIRST_VERSION_WITH_LEADERS and [
-            one for one in found if one.error
+            fetched for fetched in results if fetched.error
         ]:
             yield from self._name_leaders(response)
         self._call.reply(response)
-        for done in (found, self._unknown, self._to_read, context.targets):
+        for done in (results, self._unknown, self._to_read, context.targets):
             while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free the list in steps
                 del done[-MANY_PARTITIONS:]
                 yield
@@ -409,12 +413,14 @@ class DelayedFetch(KeyedOperation):
         if not named or self._is_replica:  # Kafka sends endpoints only to consumers
             return
         response.node_endpoints = [
-            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in self._broker.endpoints(self._call.connection)
-            if one.node_id in named
+            NodeEndpoint(
+                node_id=fetched.node_id, host=fetched.host, port=fetched.port, rack=fetched.rack
+            )
+            for fetched in self._broker.endpoints(self._call.connection)
+            if fetched.node_id in named
         ]
 
-    def _is_unchanged(self, partition: Partition, before: _Found) -> bool:
+    def _is_unchanged(self, partition: Partition, before: _PartitionResult) -> bool:
         """Return whether an empty partition still has no data and the same log start offset."""
         if partition.is_deleted or partition.leader_id != self._node_id or before.records:
             return False
@@ -436,12 +442,12 @@ def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
 
 def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap these batches (KIP-98)."""
-    found = log.aborted_transactions(start, log.last_stable_offset)
-    if found:  # aborted transactions are rare, so the end offset is computed only if needed
-        found = log.aborted_transactions(start, end_offset_of(records))
+    aborted = log.aborted_transactions(start, log.last_stable_offset)
+    if aborted:  # aborted transactions are rare, so the end offset is computed only if needed
+        aborted = log.aborted_transactions(start, end_offset_of(records))
     return [
-        AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-        for one in found
+        AbortedTransaction(producer_id=fetched.producer_id, first_offset=fetched.first_offset)
+        for fetched in aborted
     ]
 
 
@@ -453,9 +459,11 @@ class _Fetched(Protocol):
         """Encoded record batches."""
 
 
-def answer_bytes(found: Collection[_Fetched]) -> int:
+def answer_bytes(results: Collection[_Fetched]) -> int:
     """Return the approximate size of a fetch response in bytes."""
-    return _ANSWER_BYTES + sum([_PARTITION_BYTES + len(one.records or b"") for one in found])
+    return _ANSWER_BYTES + sum(
+        [_PARTITION_BYTES + len(fetched.records or b"") for fetched in results]
+    )
 
 
 def _diverging(target: FetchTarget, log: PartitionLog) -> tuple[int, int] | None:
@@ -466,9 +474,9 @@ def _diverging(target: FetchTarget, log: PartitionLog) -> tuple[int, int] | None
     return None
 
 
-def _failed(target: FetchTarget, error: ErrorCode) -> _Found:
-    return _Found(target, error, -1, -1, -1)
+def _failed(target: FetchTarget, error: ErrorCode) -> _PartitionResult:
+    return _PartitionResult(target, error, -1, -1, -1)
 
 
-def _unread(target: FetchTarget, error: ErrorCode) -> _Found:
-    return _Found(target, error, -1, -1, -1, aborted=[])
+def _unread(target: FetchTarget, error: ErrorCode) -> _PartitionResult:
+    return _PartitionResult(target, error, -1, -1, -1, aborted=[])

@@ -92,7 +92,9 @@ OPTIONS = (
     Option(
         "operation",
         "What is allowed or denied: "
-        + ", ".join(one.name.title().replace("_", "") for one in Operation if one > 1),
+        + ", ".join(
+            operation.name.title().replace("_", "") for operation in Operation if operation > 1
+        ),
         argument="String",
         default="All",
     ),
@@ -247,24 +249,24 @@ def _remove(client: Client, options: Options) -> None:
 def _list(client: Client, options: Options) -> None:
     resources: Sequence[AclResource | None] = _resources(options) or [None]
     principals = sorted(set(map(parse_principal, options.values("principal"))))
-    found: Entries = {}
+    acls: Entries = {}
     for resource in resources:
-        for one, entries in _describe(client, resource).items():
-            found.setdefault(one, set()).update(entries)
+        for resource_of_acl, entries in _describe(client, resource).items():
+            acls.setdefault(resource_of_acl, set()).update(entries)
     if not principals:
-        _print(found)
+        _print(acls)
     for principal in principals:
         print(f"ACLs for principal `{principal}`")
         _print(
             {
                 resource: {entry for entry in entries if entry.principal == principal}
-                for resource, entries in found.items()
+                for resource, entries in acls.items()
             }
         )
 
 
-def _print(found: Entries) -> None:
-    for resource, entries in sorted(found.items()):
+def _print(acls: Entries) -> None:
+    for resource, entries in sorted(acls.items()):
         if entries:
             print(f"Current ACLs for resource `{resource}`:\n{_lines(sorted(entries))}\n")
 
@@ -307,7 +309,7 @@ def _entries(options: Options) -> Entries:
     for resource, made in entries.items():
         valid = (Operation.ALL, *SUPPORTED_OPERATIONS[resource.kind])
         if any(entry.operation not in valid for entry in made):
-            names = ", ".join(one.name for one in valid)
+            names = ", ".join(operation.name for operation in valid)
             raise UsageError(
                 f"ResourceType {resource.kind.name} only supports operations [{names}]"
             )
@@ -332,7 +334,7 @@ def _made(options: Options, operations: Sequence[Operation]) -> set[Entry]:
 def _resources(options: Options) -> list[AclResource]:
     """Return the resources in the options. For a filter these are the resources to match."""
     pattern_type = _pattern_type(options)
-    found = {
+    resources = {
         AclResource(
             kind, name if kind is ResourceType.TRANSACTIONAL_ID else name.strip(), pattern_type
         )
@@ -341,8 +343,8 @@ def _resources(options: Options) -> list[AclResource]:
     }
     has_cluster = options.has("cluster") or options.has("idempotent")
     if has_cluster and pattern_type is PatternType.LITERAL:
-        found.add(_CLUSTER)
-    return sorted(found)
+        resources.add(_CLUSTER)
+    return sorted(resources)
 
 
 def _pattern_type(options: Options) -> PatternType:
@@ -375,17 +377,17 @@ def _describe(client: Client, resource: AclResource | None) -> Entries:
     from protocol.apis.describe_acls import DescribeAclsRequest
 
     response = _ask(client, "describeAcls", DescribeAclsRequest(**_fields(_all_of(resource))))
-    found: Entries = {}
-    for one in response.resources:
-        pattern_type = from_code(PatternType, one.pattern_type)
+    acls: Entries = {}
+    for described in response.resources:
+        pattern_type = from_code(PatternType, described.pattern_type)
         key = AclResource(
-            from_code(ResourceType, one.resource_type), one.resource_name, pattern_type
+            from_code(ResourceType, described.resource_type), described.resource_name, pattern_type
         )
-        for acl in one.acls:
+        for acl in described.acls:
             operation = from_code(Operation, acl.operation)
             permission = from_code(Permission, acl.permission_type)
-            found.setdefault(key, set()).add(Entry(acl.principal, acl.host, operation, permission))
-    return found
+            acls.setdefault(key, set()).add(Entry(acl.principal, acl.host, operation, permission))
+    return acls
 
 
 def _create(client: Client, acls: Sequence[Acl]) -> None:
@@ -410,13 +412,15 @@ def _create(client: Client, acls: Sequence[Acl]) -> None:
 def _delete(client: Client, filters: Sequence[AclFilter]) -> None:
     from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
-    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**_fields(one)) for one in filters])
+    request = DeleteAclsRequest(filters=[DeleteAclsFilter(**_fields(entry)) for entry in filters])
     _ask(
         client,
         "deleteAcls",
         request,
         lambda response: [
-            one for result in response.filter_results for one in (result, *result.matching_acls)
+            outcome
+            for result in response.filter_results
+            for outcome in (result, *result.matching_acls)
         ],
     )
 

@@ -117,7 +117,9 @@ def _delete(client: Client, options: Options) -> None:
     name = options.value("name")
     assert name is not None
     _change(
-        client, name, {one.name: "" for one in read_configs(client, CLIENT_METRICS, [name])[name]}
+        client,
+        name,
+        {config.name: "" for config in read_configs(client, CLIENT_METRICS, [name])[name]},
     )
     print(f"Deleted client metrics config for {name}.")
 
@@ -127,9 +129,9 @@ def _describe(client: Client, options: Options) -> None:
     if name is not None and name not in known:
         print(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
         return
-    for one in known if name is None else [name]:
-        print(f"Client metrics configs for {one} are:")
-        for config in read_configs(client, CLIENT_METRICS, [one])[one]:
+    for resource in known if name is None else [name]:
+        print(f"Client metrics configs for {resource} are:")
+        for config in read_configs(client, CLIENT_METRICS, [resource])[resource]:
             print(f"  {config.name}={config.value}")
 
 
@@ -146,7 +148,7 @@ def _names(client: Client) -> list[str]:
     # ListConfigResources 0 always lists client metrics.
     answer = client.call("listConfigResources", lambda: client.ask(request, min_version=0))
     check(answer.error_code)
-    return [one.resource_name for one in answer.config_resources]
+    return [resource.resource_name for resource in answer.config_resources]
 
 
 def _joined(values: Iterable[str]) -> str:

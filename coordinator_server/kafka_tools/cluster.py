@@ -153,14 +153,21 @@ def _endpoints(client: Client, options: argparse.Namespace) -> None:
     request = DescribeClusterRequest(include_fenced_brokers=options.include_fenced_brokers)
     answer: Any = client.call("describeCluster", lambda: client.ask(request))
     check(answer.error_code, answer.error_message)
-    brokers = sorted(answer.brokers, key=lambda one: int(one.broker_id))
-    racks = [len(one.rack) for one in brokers if one.rack is not None]
-    widths = [10, max(len(one.host) for one in brokers), 10, max(racks, default=_NO_RACK), 10, 15]
+    brokers = sorted(answer.brokers, key=lambda broker: int(broker.broker_id))
+    racks = [len(broker.rack) for broker in brokers if broker.rack is not None]
+    widths = [
+        10,
+        max(len(broker.host) for broker in brokers),
+        10,
+        max(racks, default=_NO_RACK),
+        10,
+        15,
+    ]
     rows: list[list[object]] = [["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]]
-    for one in brokers:
-        state = "fenced" if one.is_fenced else "unfenced"
-        rack = "null" if one.rack is None else one.rack
-        rows.append([one.broker_id, one.host, one.port, rack, state, "broker"])
+    for broker in brokers:
+        state = "fenced" if broker.is_fenced else "unfenced"
+        rack = "null" if broker.rack is None else broker.rack
+        rows.append([broker.broker_id, broker.host, broker.port, rack, state, "broker"])
     for row in rows:
         print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)))
 

@@ -223,19 +223,19 @@ def date_format(pattern: str) -> Callable[[float], str]:
     ToolError for an invalid letter, NotHereError for another letter of SimpleDateFormat.
     """
     parts: list[str | tuple[str, int]] = []
-    for found in _PART.finditer(pattern):
-        letter = found["letter"]
+    for match in _PART.finditer(pattern):
+        letter = match["letter"]
         if letter is None:
-            quoted = found["quoted"]
-            parts.append(found[0] if quoted is None else quoted.replace("''", "'") or "'")
+            quoted = match["quoted"]
+            parts.append(match[0] if quoted is None else quoted.replace("''", "'") or "'")
         elif letter not in _LETTERS:
             illegal_argument(f"Illegal pattern character '{letter}'")
-        elif (letter not in _NUMBERS and letter not in "Sa") or found[0].startswith("MMM"):
+        elif (letter not in _NUMBERS and letter not in "Sa") or match[0].startswith("MMM"):
             raise NotHereError(
-                f"--date-format: {found[0]} is not here; use y, M, d, H, h, m, s, S and a"
+                f"--date-format: {match[0]} is not here; use y, M, d, H, h, m, s, S and a"
             )
         else:
-            parts.append((letter, len(found[0])))
+            parts.append((letter, len(match[0])))
     return partial(_formatted, parts)
 
 

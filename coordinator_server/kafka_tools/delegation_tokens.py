@@ -248,16 +248,19 @@ def _describe(client: Client, options: Options) -> None:
     _print(
         [
             Token(
-                one.token_id,
-                bytes(one.hmac),
-                f"{one.principal_type}:{one.principal_name}",
-                _requester(one),
-                [f"{renewer.principal_type}:{renewer.principal_name}" for renewer in one.renewers],
-                one.issue_timestamp,
-                one.expiry_timestamp,
-                one.max_timestamp,
+                token.token_id,
+                bytes(token.hmac),
+                f"{token.principal_type}:{token.principal_name}",
+                _requester(token),
+                [
+                    f"{renewer.principal_type}:{renewer.principal_name}"
+                    for renewer in token.renewers
+                ],
+                token.issue_timestamp,
+                token.expiry_timestamp,
+                token.max_timestamp,
             )
-            for one in tokens
+            for token in tokens
         ]
     )
 

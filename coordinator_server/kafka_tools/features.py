@@ -156,7 +156,9 @@ def _level(version: str) -> int | None:
     release = ".".join(version.split(".")[:2])
     stable = _VERSIONS[: _VERSIONS.index(_LATEST) + 1]
     levels = [
-        level for level, one in enumerate(stable, _FIRST_LEVEL) if one.split("-")[0] == release
+        level
+        for level, version in enumerate(stable, _FIRST_LEVEL)
+        if version.split("-")[0] == release
     ]
     return levels[-1] if levels else None
 
@@ -235,13 +237,16 @@ def _describe(client: Client, node_id: int | None) -> None:
     request = ApiVersionsRequest(client_software_name="kafka-features", client_software_version="1")
     answer: Any = client.call("describeFeatures", lambda: client.ask(request, node_id))
     check(answer.error_code)
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     epoch = answer.finalized_features_epoch
-    for one in sorted(answer.supported_features, key=lambda one: str(one.name)):
-        least, most = _shown(one.name, one.min_version), _shown(one.name, one.max_version)
-        level = _shown(one.name, levels.get(one.name, 0))
+    for feature in sorted(answer.supported_features, key=lambda feature: str(feature.name)):
+        least, most = (
+            _shown(feature.name, feature.min_version),
+            _shown(feature.name, feature.max_version),
+        )
+        level = _shown(feature.name, levels.get(feature.name, 0))
         print(
-            f"Feature: {one.name:<40}  SupportedMinVersion: {least:<15}  "
+            f"Feature: {feature.name:<40}  SupportedMinVersion: {least:<15}  "
             f"SupportedMaxVersion: {most:<15}  FinalizedVersionLevel: {level:<15}  "
             f"Epoch: {'-' if epoch < 0 else epoch}"
         )
@@ -331,9 +336,9 @@ def _errors(
     except ClientError as error:
         return dict.fromkeys(wanted, error)
     return {
-        one.feature: ClientError(ErrorCode(one.error_code), one.error_message)
-        for one in answer.results
-        if one.error_code
+        result.feature: ClientError(ErrorCode(result.error_code), result.error_message)
+        for result in answer.results
+        if result.error_code
     }
 
 

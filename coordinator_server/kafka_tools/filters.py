@@ -35,7 +35,7 @@ def topic_filter(expression: str) -> Callable[[str], bool]:
 def known_topics(client: Client, name: str | None) -> list[Any]:
     """Return the listed topics, and also the topic `name` if this project's broker hides it."""
     topics = list(client.call("listTopics", lambda: client.metadata(None)).topics)
-    if name == _UNLISTED_TOPIC and all(one.name != name for one in topics):
+    if name == _UNLISTED_TOPIC and all(topic.name != name for topic in topics):
         answer = client.call("listTopics", lambda: client.metadata([name]))
-        topics += [one for one in answer.topics if not one.error_code]
+        topics += [topic for topic in answer.topics if not topic.error_code]
     return topics

@@ -65,7 +65,7 @@ def run(options: Options) -> int:
         read_properties(config)  # errors in the properties file are not caught below
     try:
         with closing(connect(options)) as client:
-            groups = [one for one in list_all_groups(client) if _is_wanted(one, options)]
+            groups = [group for group in list_all_groups(client) if _is_wanted(group, options)]
     except FAILURES as error:
         print(f"Error while executing groups command : {error}")
         log("ERROR", f"{java_class(error)}: {error}\n", _LOGGER)

@@ -85,9 +85,9 @@ def _is_too_deep(value: Any) -> bool:
     for _ in range(_MOST_DEPTH + 1):
         level = [
             child
-            for one in level
-            if isinstance(one, dict | list)
-            for child in (one.values() if isinstance(one, dict) else one)
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
         ]
         if not level:
             return False
@@ -257,24 +257,24 @@ class _Scanner:
         self._fail(f"Unrecognized token '{token}{more}': was expecting {_TOKENS}")
 
     def _number(self) -> None:
-        found = _NUMBER.match(self._text, self._at)
-        assert found is not None
-        sign, digits, point, fraction, exponent, _, power = found.groups()
-        whole_end = found.end(2)
+        match = _NUMBER.match(self._text, self._at)
+        assert match is not None
+        sign, digits, point, fraction, exponent, _, power = match.groups()
+        whole_end = match.end(2)
         in_number = " in numeric value"
         if not digits:
             self._no_digits(whole_end)
         if digits[0] == "0" and len(digits) > 1:
             text = "Invalid numeric value: Leading zeroes not allowed"
             self._fail(text, self._at + len(sign) + 1)
-        next_char = self._text[found.end() : found.end() + 1]
+        next_char = self._text[match.end() : match.end() + 1]
         if point and not fraction:
-            behind = self._text[found.end(3) : found.end(3) + 1]
+            behind = self._text[match.end(3) : match.end(3) + 1]
             text = "Decimal point not followed by a digit"
-            self._at = whole_end if digits != "0" or not behind else found.end(3)
+            self._at = whole_end if digits != "0" or not behind else match.end(3)
             self._unexpected(text, in_number, behind or point)
         if exponent and not power:
-            self._at = whole_end if digits != "0" else found.end()
+            self._at = whole_end if digits != "0" else match.end()
             if not next_char:
                 self._end("expected a digit for number exponent")
             text = "Exponent indicator not followed by a digit"
@@ -282,7 +282,7 @@ class _Scanner:
         length = len(digits) + len(fraction or "") + len(power or "")
         if length > _LONGEST_NUMBER:
             self._limit("Number value length", length, "NumberLength")
-        self._at = found.end()
+        self._at = match.end()
         if not self._open and next_char and next_char not in " \t\r\n":
             self._unexpected("Expected space separating root-level values")
 
@@ -402,7 +402,8 @@ def to_text(value: Any) -> str:
     if value is MISSING:
         return ""
     if isinstance(value, dict):
-        return f"{{{','.join(f'{_quoted(key)}:{to_text(one)}' for key, one in value.items())}}}"
+        pairs = (f"{_quoted(key)}:{to_text(element)}" for key, element in value.items())
+        return f"{{{','.join(pairs)}}}"
     if isinstance(value, list):
         return f"[{','.join(map(to_text, value))}]"
     if isinstance(value, float):

@@ -126,9 +126,13 @@ def _elect(
         answer = client.ask_controller("electLeaders", request)
         check(answer.error_code)
         for topic in answer.replica_election_results:
-            for one in topic.partition_result:
-                error = ClientError(one.error_code, one.error_message) if one.error_code else None
-                results[topic.topic, one.partition_id] = error
+            for result in topic.partition_result:
+                error = (
+                    ClientError(result.error_code, result.error_message)
+                    if result.error_code
+                    else None
+                )
+                results[topic.topic, result.partition_id] = error
     except ClientError as error:
         if error.code is ErrorCode.REQUEST_TIMED_OUT:
             _fail("Timeout waiting for election results", error)
@@ -200,16 +204,16 @@ def _read(path: str) -> list[Place]:
         items = map(jackson.as_object, jackson.as_array(document["partitions"]))
         places = [
             (
-                jackson.string(jackson.field(one, "topic")),
-                jackson.integer(jackson.field(one, "partition")),
+                jackson.string(jackson.field(item, "topic")),
+                jackson.integer(jackson.field(item, "partition")),
             )
-            for one in items
+            for item in items
         ]
     except ToolError as error:
         if error.java_class == _REFUSED:
             raise
         raise_wrapped(error, _RUNTIME)
-    twice = in_hash_order({one for one in places if places.count(one) > 1})
+    twice = in_hash_order({place for place in places if places.count(place) > 1})
     if twice:
         shown = f"[{', '.join(f'{topic}-{partition}' for topic, partition in twice)}]"
         text = f"Replica election data contains duplicate partitions: {shown}"

@@ -86,8 +86,8 @@ class LineReader:
 
     def _split(self, rest: str, separator: str, what: str, line: str) -> tuple[str | None, str]:
         """Return the part before the first separator (None without a separator), and the rest."""
-        first, found, after = rest.partition(separator) if separator else ("", "", rest)
-        if separator and not found:
+        first, middle, after = rest.partition(separator) if separator else ("", "", rest)
+        if separator and not middle:
             if self._ignore_error:
                 return None, rest
             raise _error(f"No {what}: '{line}'")

@@ -35,8 +35,8 @@ def run(options: Options) -> int:
     client = connect(options, settings=ClientSettings(client_id="log-dirs-tool"))
     try:
         topics = set(_items(options, "topic-list"))
-        known = sorted(one.node_id for one in client.metadata([]).brokers)
-        asked = {parse_integer(one) for one in _items(options, "broker-list")}
+        known = sorted(broker.node_id for broker in client.metadata([]).brokers)
+        asked = {parse_integer(text) for text in _items(options, "broker-list")}
         unknown = asked.difference(known)
         if unknown:
             print(
@@ -59,7 +59,7 @@ def run(options: Options) -> int:
 
 
 def _items(options: Options, name: str) -> list[str]:
-    return [one for one in (options.value(name) or "").split(",") if one]
+    return [item for item in (options.value(name) or "").split(",") if item]
 
 
 def _joined(node_ids: Any) -> str:
@@ -74,10 +74,10 @@ def _described(client: Client, node_id: int, topics: set[str]) -> dict[str, Any]
     answer = client.call("describeLogDirs", lambda: client.ask(request, node_id))
     check(answer.error_code)
     directories = []
-    for one in answer.results:
+    for result in answer.results:
         sizes = {
             (topic.name, part.partition_index): part
-            for topic in one.topics
+            for topic in result.topics
             if not topics or topic.name in topics
             for part in topic.partitions
         }
@@ -90,8 +90,8 @@ def _described(client: Client, node_id: int, topics: set[str]) -> dict[str, Any]
             }
             for topic, index in in_hash_order(sizes)
         ]
-        error = exception_name(ErrorCode(one.error_code)) if one.error_code else None
-        directories.append({"partitions": partitions, "error": error, "logDir": one.log_dir})
+        error = exception_name(ErrorCode(result.error_code)) if result.error_code else None
+        directories.append({"partitions": partitions, "error": error, "logDir": result.log_dir})
     return {"broker": node_id, "logDirs": directories}
 
 

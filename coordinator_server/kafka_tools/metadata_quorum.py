@@ -141,19 +141,22 @@ def _describe(client: Client, options: argparse.Namespace, properties: dict[str,
 
 
 def _leader(partition: Any) -> Any:
-    return next(one for one in partition.current_voters if one.replica_id == partition.leader_id)
+    return next(
+        voter for voter in partition.current_voters if voter.replica_id == partition.leader_id
+    )
 
 
 def _print_status(client: Client, answer: Any, partition: Any) -> None:
     client.metadata([])
     leader = _leader(partition)
-    slowest = min(partition.current_voters, key=lambda one: int(one.log_end_offset))
-    times = [one.last_caught_up_timestamp for one in (leader, slowest)]
+    slowest = min(partition.current_voters, key=lambda voter: int(voter.log_end_offset))
+    times = [voter.last_caught_up_timestamp for voter in (leader, slowest)]
     lag_ms = -1 if -1 in times else times[0] - times[1]
     nodes = {node.node_id: node.listeners for node in answer.nodes}
 
     def shown(replicas: Any) -> str:
-        return f"[{', '.join(_replica(one, nodes.get(one.replica_id, ())) for one in replicas)}]"
+        texts = (_replica(replica, nodes.get(replica.replica_id, ())) for replica in replicas)
+        return f"[{', '.join(texts)}]"
 
     for name, value in (
         ("ClusterId", client.cluster_id),
@@ -174,7 +177,9 @@ def _replica(state: Any, listeners: Any) -> str:
     if state.replica_directory_id != ZERO_UUID:
         text += f', "directoryId": "{uuid_text(state.replica_directory_id)}"'
     if listeners:
-        places = ", ".join(f'"{_endpoint(one.name, one.host, one.port)}"' for one in listeners)
+        places = ", ".join(
+            f'"{_endpoint(listener.name, listener.host, listener.port)}"' for listener in listeners
+        )
         text += f', "endpoints": [{places}]'
     return text + "}"
 
@@ -186,7 +191,7 @@ def _endpoint(name: str, host: str, port: int) -> str:
 def _replicas(partition: Any, *, is_readable: bool) -> Iterator[tuple[object, ...]]:
     """Yield the table rows: the leader, the followers, the observers."""
     leader = _leader(partition)
-    followers = [one for one in partition.current_voters if one is not leader]
+    followers = [voter for voter in partition.current_voters if voter is not leader]
     now_ms = int(time.time() * 1000)
 
     def shown(time_ms: int) -> object:
@@ -197,14 +202,14 @@ def _replicas(partition: Any, *, is_readable: bool) -> Iterator[tuple[object, ..
         ("Follower", followers),
         ("Observer", partition.observers),
     ):
-        for one in states:
+        for state in states:
             yield (
-                one.replica_id,
-                uuid_text(one.replica_directory_id),
-                one.log_end_offset,
-                leader.log_end_offset - one.log_end_offset,
-                shown(one.last_fetch_timestamp),
-                shown(one.last_caught_up_timestamp),
+                state.replica_id,
+                uuid_text(state.replica_directory_id),
+                state.log_end_offset,
+                leader.log_end_offset - state.log_end_offset,
+                shown(state.last_fetch_timestamp),
+                shown(state.last_caught_up_timestamp),
                 status,
             )
 
@@ -233,7 +238,7 @@ def _add(client: Client, options: argparse.Namespace, properties: dict[str, str]
         )
         _ask(client, "addRaftVoter", request)
     done = "DRY RUN of adding" if options.dry_run else "Added"
-    places = ", ".join(_endpoint(*one) for one in listeners)
+    places = ", ".join(_endpoint(*listener) for listener in listeners)
     print(f"{done} controller {node_id} with directory id {directory_id} and endpoints: {places}")
 
 
@@ -257,29 +262,29 @@ def _directory_id(properties: dict[str, str]) -> str:
     path = f"{directory}/meta.properties"
     if not Path(path).exists():
         raise CommandError(f"Unable to read meta.properties from {directory}")
-    found = read_properties(path).get("directory.id")
-    if found is None:
+    directory_id = read_properties(path).get("directory.id")
+    if directory_id is None:
         raise CommandError(f"No directory id found in {directory}")
-    return found
+    return directory_id
 
 
 def _listeners(properties: dict[str, str]) -> list[tuple[str, str, int]]:
     """Return name, host and port of the controller listeners."""
-    found: dict[str, tuple[str, str, int]] = {}
+    endpoints: dict[str, tuple[str, str, int]] = {}
     for setting in ("listeners", "advertised.listeners"):
         for item in filter(None, properties.get(setting, "").split(",")):
             name, _, place = item.strip().partition("://")
             host, _, port = place.rpartition(":")
-            found[name.upper()] = name.upper(), host.strip("[]") or "localhost", int(port)
+            endpoints[name.upper()] = name.upper(), host.strip("[]") or "localhost", int(port)
     if "controller.listener.names" not in properties:
         raise CommandError(f"controller.listener.names was not found. {_CONFIGURATION}")
     listeners = []
     for given in properties["controller.listener.names"].split(","):
         name = given.strip().upper()
-        if name not in found:
+        if name not in endpoints:
             text = f"Cannot find information about controller listener name: {name}"
             raise CommandError(text)
-        listeners.append(found[name])
+        listeners.append(endpoints[name])
     return listeners
 
 

@@ -356,12 +356,12 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
     path = Path(options.payload_file)
     if not path.is_file() or not path.stat().st_size:
         illegal_argument("File does not exist or empty file provided.")
-    delimiter = re.sub(r"\\([nrt\\])", lambda one: _ESCAPES[one[1]], options.payload_delimiter)
+    delimiter = re.sub(r"\\([nrt\\])", lambda match: _ESCAPES[match[1]], options.payload_delimiter)
     listed = path.read_bytes().decode(errors="replace").split(delimiter)
     if not listed[-1]:  # drop the empty text after a final delimiter
         listed.pop()
     print(f"Number of records read: {len(listed)}")
-    return _chosen(chance, [one.encode() for one in listed])
+    return _chosen(chance, [text.encode() for text in listed])
 
 
 def _numbers() -> Iterator[bytes]:

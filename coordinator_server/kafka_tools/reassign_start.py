@@ -84,8 +84,8 @@ def _proposed(
 ) -> dict[Place, list[int]]:
     """Propose new replicas; the replication factor is that of each topic's first partition."""
     by_topic: dict[str, list[Place]] = {}
-    for one in in_hash_order(current):
-        by_topic.setdefault(one[0], []).append(one)
+    for known_place in in_hash_order(current):
+        by_topic.setdefault(known_place[0], []).append(known_place)
     random = Random()
     return {
         (topic, index): replicas
@@ -114,12 +114,12 @@ def _replicas(client: Client, topics: Iterable[str]) -> dict[Place, list[int]]:
     described = describe_topics(client, set(topics))
     replicas: dict[Place, list[int]] = {}
     for topic in names_in_hash_order(described):
-        found = described[topic]
-        if isinstance(found, ClientError):
-            if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise found
+        outcome = described[topic]
+        if isinstance(outcome, ClientError):
+            if outcome.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise outcome
             _raise_unknown(f"Topic {topic} not found.")
-        replicas |= {(topic, index): one for index, one in enumerate(found)}
+        replicas |= {(topic, index): brokers for index, brokers in enumerate(outcome)}
     return replicas
 
 
@@ -138,7 +138,11 @@ def _known_directories(
         if broker in client.nodes
     ]
     described = describe_replicas(client, wanted)
-    return {one: found.current for one, found in described.items() if found.current is not None}
+    return {
+        replica: directories.current
+        for replica, directories in described.items()
+        if directories.current is not None
+    }
 
 
 # --- execute --------------------------------------------------------------------------------------
@@ -156,7 +160,7 @@ def execute(client: Client, options: Options) -> None:
         running = list_reassignments(client)
         if running and not options.has("additional"):
             raise TerseError(_RUNNING)
-        _check_brokers(client, {broker for one in wanted.values() for broker in one})
+        _check_brokers(client, {broker for brokers in wanted.values() for broker in brokers})
         current = _current(client, plan, wanted)
         known = plan_text(current, _known_directories(client, current))
         print(f"Current partition replica assignment\n\n{known}\n")
@@ -166,7 +170,12 @@ def execute(client: Client, options: Options) -> None:
         if throttle >= 0:
             throttle_replicas(client, all_moves(running, wanted, current), throttle)
         if move_throttle >= 0:
-            set_rates(client, {one.broker for one in plan.directories}, move_throttle, MOVE_RATE)
+            set_rates(
+                client,
+                {directory.broker for directory in plan.directories},
+                move_throttle,
+                MOVE_RATE,
+            )
             print(f"The replica-alter-dir throttle limit was set to {move_throttle} B/s")
     except ClientError as error:
         raise_execution(error)
@@ -190,11 +199,11 @@ def _check_brokers(client: Client, brokers: set[int]) -> None:
 def _current(client: Client, plan: Plan, wanted: Mapping[Place, object]) -> dict[Place, list[int]]:
     """Return the replicas of the partitions of a plan. Raises ClientError, ToolError."""
     replicas = _replicas(client, plan.topics)
-    missing = in_hash_order(one for one in wanted if one not in replicas)
+    missing = in_hash_order(place for place in wanted if place not in replicas)
     if missing:
         listed = ", ".join(f"{topic}-{index}" for topic, index in missing)
         _raise_unknown(f"Unable to find partition: {listed}")
-    return {one: replicas[one] for one in wanted}
+    return {place: replicas[place] for place in wanted}
 
 
 def start_moves(client: Client, directories: Mapping[Replica, str], timeout_ms: int) -> None:
@@ -204,16 +213,16 @@ def start_moves(client: Client, directories: Mapping[Replica, str], timeout_ms: 
     while True:
         results = move_replicas(client, pending)
         started = []
-        for one in in_bucket_order(results, _replica_hash, is_copy=True):
-            error = results[one]
+        for replica in in_bucket_order(results, _replica_hash, is_copy=True):
+            error = results[replica]
             if error is None:
-                started.append(one)
+                started.append(replica)
             elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
-                _raise_failed_move(one, error)
-        for one in sorted(started):
+                _raise_failed_move(replica, error)
+        for replica in sorted(started):
             print(
-                f"Successfully started moving log directory to {pending.pop(one)} for replica "
-                f"{one.topic}-{one.partition} with broker {one.broker} "
+                f"Successfully started moving log directory to {pending.pop(replica)} for replica "
+                f"{replica.topic}-{replica.partition} with broker {replica.broker} "
             )
         if not pending:
             return
@@ -290,8 +299,8 @@ def place(
     for _ in range(partitions):
         if turn == len(racks) > 1:  # shuffle, so that assignments are not repeated
             random.shuffle(ordered)
-            for one in ordered:
-                one.shuffle()
+            for brokers in ordered:
+                brokers.shuffle()
             turn = 0
         placed.append(_place_one(ordered, offset % len(ordered), turn, replicas))
         turn += 1
@@ -334,12 +343,12 @@ def all_moves(
 ) -> Moves:
     """Return the moves of running reassignments and of the wanted ones."""
     moves = {
-        one: (set(found.replicas) - set(found.adding), set(found.adding))
-        for one, found in running.items()
+        place: (set(reassignment.replicas) - set(reassignment.adding), set(reassignment.adding))
+        for place, reassignment in running.items()
     }
-    for one, replicas in wanted.items():
-        sources = moves[one][0] if one in moves else set(current[one])
-        moves[one] = sources, set(replicas) - sources
+    for place, replicas in wanted.items():
+        sources = moves[place][0] if place in moves else set(current[place])
+        moves[place] = sources, set(replicas) - sources
     return moves
 
 
@@ -355,7 +364,7 @@ def throttle_replicas(client: Client, moves: Moves, rate: int) -> None:
         for topic, (leaders, followers) in sides.items()
     }
     alter_configs(client, TOPIC, topics)
-    moving = {broker for both in moves.values() for brokers in both for broker in brokers}
+    moving = {broker for move in moves.values() for brokers in move for broker in brokers}
     set_rates(client, moving, rate, *_RATES)
     print(f"The inter-broker throttle limit was set to {rate} B/s")
 

@@ -40,9 +40,11 @@ def verify(client: Client, options: Options) -> None:
         running = list_reassignments(client)
         print("\n".join(["Status of partition reassignment:", *_states(client, plan, running)]))
         described = describe_replicas(client, plan.directories)
-        lines = [_move_line(one, described[one], plan) for one in sorted(described)]
+        lines = [_move_line(replica, described[replica], plan) for replica in sorted(described)]
         print("\n".join(lines))
-        is_moving = any(one.current is None or one.future for one in described.values())
+        is_moving = any(
+            directories.current is None or directories.future for directories in described.values()
+        )
         if not running and not is_moving and not options.has("preserve-throttles"):
             clear_throttles(client, plan)
     except ClientError as error:
@@ -51,23 +53,23 @@ def verify(client: Client, options: Options) -> None:
 
 def _states(client: Client, plan: Plan, running: Mapping[Place, Reassignment]) -> list[str]:
     """Return a status line for each partition of a plan. Raises ClientError, ToolError."""
-    topics = {one[0] for one, _ in plan.partitions if one not in running}
+    topics = {place[0] for place, _ in plan.partitions if place not in running}
     described = describe_topics(client, topics)
     lines: dict[Place, str] = {}
-    for one, wanted in plan.partitions:
-        topic, index = one
+    for place, wanted in plan.partitions:
+        topic, index = place
         name = f"{topic}-{index}"
-        if one in running:
-            lines[one] = f"Reassignment of partition {name} is still in progress."
+        if place in running:
+            lines[place] = f"Reassignment of partition {name} is still in progress."
             continue
         replicas = _replicas_of(described[topic], index)
-        lines[one] = (
+        lines[place] = (
             f"Reassignment of partition {name} is completed."
             if replicas == wanted
             else f"There is no active reassignment of partition {name}, but replica set is "
             f"{','.join(map(str, replicas))} rather than {','.join(map(str, wanted))}."
         )
-    return [lines[one] for one in sorted(lines)]
+    return [lines[place] for place in sorted(lines)]
 
 
 def _replicas_of(described: list[list[int]] | ClientError, index: int) -> list[int]:
@@ -88,27 +90,27 @@ def _replicas_of(described: list[list[int]] | ClientError, index: int) -> list[i
     return described[index]
 
 
-def _move_line(replica: Replica, found: Directories, plan: Plan) -> str:
+def _move_line(replica: Replica, directories: Directories, plan: Plan) -> str:
     """Return a status line for the move of a replica to a log directory."""
     wanted = plan.directories[replica]
     name = f"{replica.topic}-{replica.partition}"
-    if found.current is None:
+    if directories.current is None:
         return (
             f"Partition {name} is not found in any live log dir on broker {replica.broker}. There "
             "is likely an offline log directory on the broker."
         )
-    if found.future is None:
-        if found.current == wanted:
+    if directories.future is None:
+        if directories.current == wanted:
             return f"Reassignment of replica {replica} completed successfully."
         return (
             f"Partition {name} on broker {replica.broker} is not being moved from log dir "
-            f"{found.current} to {wanted}."
+            f"{directories.current} to {wanted}."
         )
-    if found.future == wanted:
+    if directories.future == wanted:
         return f"Reassignment of replica {replica} is still in progress."
     return (
-        f"Partition {name} on broker {replica.broker} is being moved to log dir {found.future} "
-        f"instead of {wanted}."
+        f"Partition {name} on broker {replica.broker} is being moved to log dir "
+        f"{directories.future} instead of {wanted}."
     )
 
 
@@ -118,12 +120,12 @@ def cancel(client: Client, options: Options) -> None:
     timeout_ms = options.integer("timeout") or 0
     plan = read_plan(text)
     try:
-        places = in_hash_order({one for one, _ in plan.partitions})
+        places = in_hash_order({place for place, _ in plan.partitions})
         check_places(places)
         running = [
-            one
-            for one, found in list_reassignments(client, places).items()
-            if found.adding or found.removing
+            place
+            for place, directories in list_reassignments(client, places).items()
+            if directories.adding or directories.removing
         ]
         if running:
             errors = alter_reassignments(client, dict.fromkeys(running))
@@ -137,9 +139,9 @@ def cancel(client: Client, options: Options) -> None:
         else:
             print("None of the specified partition reassignments are active.")
         moving = {
-            one: found.current
-            for one, found in describe_replicas(client, plan.directories).items()
-            if found.current is not None and found.future is not None
+            replica: directories.current
+            for replica, directories in describe_replicas(client, plan.directories).items()
+            if directories.current is not None and directories.future is not None
         }
         if moving:
             start_moves(client, moving, timeout_ms)
@@ -162,9 +164,9 @@ def list_running(client: Client, options: Options) -> None:
         return
     print("Current partition reassignments:")
     for topic, index in sorted(running):
-        found = running[topic, index]
-        line = f"{topic}-{index}: replicas: {','.join(map(str, found.replicas))}."
-        for word, brokers in (("adding", found.adding), ("removing", found.removing)):
+        reassignment = running[topic, index]
+        line = f"{topic}-{index}: replicas: {','.join(map(str, reassignment.replicas))}."
+        for word, brokers in (("adding", reassignment.adding), ("removing", reassignment.removing)):
             if brokers:
                 line += f" {word}: {','.join(map(str, brokers))}."
         print(line)

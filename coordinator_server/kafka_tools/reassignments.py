@@ -69,11 +69,11 @@ def list_reassignments(
     answer = client.ask_controller("listPartitionReassignments", request)
     check(answer.error_code, answer.error_message)
     return {
-        (topic.name, one.partition_index): Reassignment(
-            one.replicas, one.adding_replicas, one.removing_replicas
+        (topic.name, partition.partition_index): Reassignment(
+            partition.replicas, partition.adding_replicas, partition.removing_replicas
         )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -111,11 +111,13 @@ def describe_topics(
     names = sorted(filter(None, topics))
     answer = client.call("describeTopics", lambda: client.metadata(names)).topics if names else ()
     for topic in answer:
-        found = sorted((one.partition_index, one.replica_nodes) for one in topic.partitions)
+        partitions = sorted(
+            (partition.partition_index, partition.replica_nodes) for partition in topic.partitions
+        )
         described[topic.name] = (
             ClientError(topic.error_code)
             if topic.error_code
-            else [replicas for _, replicas in found]
+            else [replicas for _, replicas in partitions]
         )
     try:
         check_places((topic, 0) for topic in topics)
@@ -143,7 +145,9 @@ def alter_reassignments(
             partitions=[
                 ReassignablePartition(
                     partition_index=index,
-                    replicas=None if (found := reassignments[topic, index]) is None else [*found],
+                    replicas=None
+                    if (reassignment := reassignments[topic, index]) is None
+                    else [*reassignment],
                 )
                 for index in sorted(indexes)
             ],
@@ -164,10 +168,12 @@ def alter_reassignments(
     except ClientError as error:
         return dict.fromkeys(reassignments, error)
     return {
-        (topic.name, one.partition_index): ClientError(one.error_code, one.error_message)
+        (topic.name, partition.partition_index): ClientError(
+            partition.error_code, partition.error_message
+        )
         for topic in answer.responses
-        for one in topic.partitions
-        if one.error_code
+        for partition in topic.partitions
+        if partition.error_code
     }
 
 
@@ -178,10 +184,10 @@ def describe_replicas(client: Client, replicas: Iterable[Replica]) -> dict[Repli
     """Return the log directories of replicas. Raises ClientError."""
     from protocol.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
-    found: dict[Replica, Directories] = {}
+    directories: dict[Replica, Directories] = {}
     for broker, own in _by_broker(replicas).items():
-        found.update(dict.fromkeys(own, Directories()))
-        topics = by_topic((one.topic, one.partition) for one in own)
+        directories.update(dict.fromkeys(own, Directories()))
+        topics = by_topic((replica.topic, replica.partition) for replica in own)
         request = DescribeLogDirsRequest(
             topics=[
                 DescribableLogDirTopic(topic=topic, partitions=indexes)
@@ -191,15 +197,15 @@ def describe_replicas(client: Client, replicas: Iterable[Replica]) -> dict[Repli
         answer = client.ask_node("describeReplicaLogDirs", request, broker)
         for directory in answer.results:
             for topic in directory.topics if not directory.error_code else ():
-                for one in topic.partitions:
-                    replica = Replica(broker, topic.name, one.partition_index)
-                    known = found.get(replica, Directories())
-                    found[replica] = (
+                for partition in topic.partitions:
+                    replica = Replica(broker, topic.name, partition.partition_index)
+                    known = directories.get(replica, Directories())
+                    directories[replica] = (
                         known._replace(future=directory.log_dir)
-                        if one.is_future_key
+                        if partition.is_future_key
                         else known._replace(current=directory.log_dir)
                     )
-    return found
+    return directories
 
 
 def move_replicas(
@@ -215,8 +221,8 @@ def move_replicas(
     results: dict[Replica, ClientError | None] = {}
     for broker, own in _by_broker(directories).items():
         by_path: dict[str, list[Place]] = {}
-        for one in own:
-            by_path.setdefault(directories[one], []).append((one.topic, one.partition))
+        for moved in own:
+            by_path.setdefault(directories[moved], []).append((moved.topic, moved.partition))
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDir(
@@ -235,9 +241,9 @@ def move_replicas(
             results.update(dict.fromkeys(own, error))
             continue
         for topic in answer.results:
-            for one in topic.partitions:
-                replica = Replica(broker, topic.topic_name, one.partition_index)
-                code = one.error_code
+            for partition in topic.partitions:
+                replica = Replica(broker, topic.topic_name, partition.partition_index)
+                code = partition.error_code
                 results[replica] = ClientError(code) if code else None
     return results
 

@@ -279,11 +279,11 @@ class RecordConsumer:
         """Seek to the committed offsets; partitions without one follow auto.offset.reset."""
         if not partitions:
             return
-        found = committed_offsets(self.client, self._settings.member.group_id, partitions)
-        for item, committed in found.items():
+        group_offsets = committed_offsets(self.client, self._settings.member.group_id, partitions)
+        for item, committed in group_offsets.items():
             self._positions[item] = committed.offset
             self._epochs[item] = committed.leader_epoch
-        self._to_reset.update(item for item in partitions if item not in found)
+        self._to_reset.update(item for item in partitions if item not in group_offsets)
 
     def _reset(self, partitions: list[Partition], start: int | None) -> None:
         """Seek to an offset, or according to `auto.offset.reset`."""

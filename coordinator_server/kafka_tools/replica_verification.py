@@ -144,9 +144,9 @@ class _Verification:
         """The partitions of which each broker has a replica."""
         places = []
         for topic in topics:
-            for one in topic.partitions:
-                places.append((topic.name, one.partition_index))
-                for broker in one.replica_nodes:
+            for partition in topic.partitions:
+                places.append((topic.name, partition.partition_index))
+                for broker in partition.replica_nodes:
                     self._places.setdefault(broker, []).append(places[-1])
         self._order = in_hash_order(places)
         self._offsets = self._first_offsets(options.integer("time") or 0)
@@ -164,7 +164,7 @@ class _Verification:
                 "cannot be negative."
             )
         offsets: dict[Place, int] = {}
-        for one, offset in list_offsets(
+        for place, offset in list_offsets(
             self._client, dict.fromkeys(self._order, timestamp)
         ).items():
             if isinstance(offset, ClientError):
@@ -175,7 +175,7 @@ class _Verification:
                     'because the return value of "java.util.Map$Entry.getValue()" is null'
                 )
                 raise ToolError("java.lang.NullPointerException", text)
-            offsets[one] = offset
+            offsets[place] = offset
         return offsets
 
     def run(self) -> NoReturn:
@@ -237,9 +237,9 @@ class _Verification:
         except ClientError:
             return None
         return {
-            (topic.topic or self._names[topic.topic_id], one.partition_index): one
+            (topic.topic or self._names[topic.topic_id], partition.partition_index): partition
             for topic in answer.responses
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     def _compare(self, answers: Mapping[int, dict[Place, Any] | None]) -> str:
@@ -254,7 +254,7 @@ class _Verification:
             behind = compare_batches(f"{place[0]}-{place[1]}", fetched)
             if behind is not None:
                 self._offsets[place] = behind
-            watermark = max(one.high_watermark if one else -1 for one in fetched.values())
+            watermark = max(fetch.high_watermark if fetch else -1 for fetch in fetched.values())
             offset = self._offsets[place]
             if watermark - offset > most:
                 most = watermark - offset
@@ -268,7 +268,7 @@ def compare_batches(name: str, fetched: Mapping[int, Any]) -> int | None:
     Returns the offset after the batches that all replicas have, or None without any. Different
     offsets end the tool (SystemExit), because later batches cannot be compared.
     """
-    batches = {broker: _batches(one) for broker, one in fetched.items()}
+    batches = {broker: _batches(partition) for broker, partition in fetched.items()}
     next_offset = None
     while True:
         headers: dict[int, BatchHeader] = {}

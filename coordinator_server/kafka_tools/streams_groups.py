@@ -255,7 +255,7 @@ def _deletion_error(
 
 def _internal_topics(client: Client, groups: Sequence[str]) -> dict[str, list[str]]:
     """Return the internal topics by group; print those that do not look like internal topics."""
-    found: dict[str, list[str]] = {}
+    internal_topics: dict[str, list[str]] = {}
     try:
         described = [describe_streams_group(client, name) for name in groups]
     except ClientError as error:
@@ -269,13 +269,13 @@ def _internal_topics(client: Client, groups: Sequence[str]) -> dict[str, list[st
         name = group.described.group_id
         for topic in group.internal_topics():
             if is_internal_topic(topic, name):
-                found.setdefault(name, []).append(topic)
+                internal_topics.setdefault(name, []).append(topic)
             else:
                 print(
                     f"\nError: The internal topic '{topic}' is not inferred as internal and thus"
                     f" will not be deleted with the group '{name}'."
                 )
-    return found
+    return internal_topics
 
 
 def _delete(client: Client, options: Options) -> None:

@@ -63,7 +63,7 @@ def format_topology(graph: TopologyDescription) -> str:
 def _nodes(nodes: Sequence[DescribedNode]) -> str:
     lines = []
     for node in nodes:
-        before = [one.name for one in nodes if node.name in one.successors]
+        before = [other.name for other in nodes if node.name in other.successors]
         after, back = f"\n      --> {_names(node.successors)}", f"\n      <-- {_names(before)}"
         if node.node_type == _SOURCE:
             topics = ", ".join(sorted(set(node.source_topics)))

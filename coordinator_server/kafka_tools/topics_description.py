@@ -153,7 +153,7 @@ def _pages(client: Client, names: Sequence[str], limit: int) -> list[DescribedTo
 
 def _with_moves(topics: list[DescribedTopic], client: Client) -> list[DescribedTopic]:
     """Add the running reassignments to topics, as far as the broker reports them."""
-    places = [(topic.name, one.number) for topic in topics for one in topic.partitions]
+    places = [(topic.name, partition.number) for topic in topics for partition in topic.partitions]
     try:
         moves = list_reassignments(client, places)
     except ClientError as error:

@@ -172,14 +172,14 @@ def _describe_producers(client: Client, options: argparse.Namespace) -> None:
         raise failed(what, error) from error
     rows = [
         (
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            one.current_txn_start_offset if one.current_txn_start_offset >= 0 else _NONE,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.current_txn_start_offset if producer.current_txn_start_offset >= 0 else _NONE,
         )
-        for one in producers
+        for producer in producers
     ]
     print_table(_PRODUCERS, rows)
 
@@ -209,12 +209,12 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
     except ClientError as error:
         what = f"Failed to validate producer state for partition {name}"
         raise failed(what, error) from error
-    for one in producers:
-        if one.current_txn_start_offset == options.start_offset:
+    for producer in producers:
+        if producer.current_txn_start_offset == options.start_offset:
             # The coordinator epoch is -1 if the producer's first transaction hangs: no marker was
             # written.
-            epoch = max(one.coordinator_epoch, 0)
-            return Abort(partition, one.producer_id, one.producer_epoch, epoch)
+            epoch = max(producer.coordinator_epoch, 0)
+            return Abort(partition, producer.producer_id, producer.producer_epoch, epoch)
     raise CommandError(
         f"Could not find any open transactions starting at offset {options.start_offset} on"
         f" partition {name}"
@@ -236,7 +236,10 @@ def _find_hanging(client: Client, options: argparse.Namespace) -> None:
     for start in range(0, len(partitions), _PARTITIONS_AT_ONCE):
         part = partitions[start : start + _PARTITIONS_AT_ONCE]
         try:
-            described = [(one, describe_producers(client, one, options.broker_id)) for one in part]
+            described = [
+                (partition, describe_producers(client, partition, options.broker_id))
+                for partition in part
+            ]
         except ClientError as error:
             broker = "Optional.empty"
             if options.broker_id is not None:
@@ -244,24 +247,24 @@ def _find_hanging(client: Client, options: argparse.Namespace) -> None:
             what = f"Failed to describe producers for {len(part)} partitions on broker {broker}"
             raise failed(what, error) from error
         opened += [
-            (partition, one)
+            (partition, producer)
             for partition, producers in described
-            for one in producers
-            if one.current_txn_start_offset >= 0 and one.last_timestamp < oldest_ms
+            for producer in producers
+            if producer.current_txn_start_offset >= 0 and producer.last_timestamp < oldest_ms
         ]
-    known = _known(client, {one.producer_id for _, one in opened}) if opened else set()
+    known = _known(client, {producer.producer_id for _, producer in opened}) if opened else set()
     rows = [
         (
             *partition,
-            one.producer_id,
-            one.producer_epoch,
-            one.coordinator_epoch,
-            one.current_txn_start_offset,
-            one.last_timestamp,
-            (now_ms() - one.last_timestamp) // 60_000,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.current_txn_start_offset,
+            producer.last_timestamp,
+            (now_ms() - producer.last_timestamp) // 60_000,
         )
-        for partition, one in opened
-        if (partition, one.producer_id) not in known
+        for partition, producer in opened
+        if (partition, producer.producer_id) not in known
     ]
     print_table(_HANGING, rows)
 
@@ -280,10 +283,12 @@ def _partitions(client: Client, options: argparse.Namespace) -> list[Partition]:
         what = "list topics" if topics is None else f"describe {len(topics)} topics"
         raise failed(f"Failed to {what}", error) from error
     return [
-        (topic.name, int(one.partition_index))
+        (topic.name, int(partition.partition_index))
         for topic in sorted(answer.topics, key=lambda topic: str(topic.name))
-        for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
-        if options.broker_id in (None, *one.replica_nodes)
+        for partition in sorted(
+            topic.partitions, key=lambda partition: int(partition.partition_index)
+        )
+        if options.broker_id in (None, *partition.replica_nodes)
     ]
 
 
@@ -295,15 +300,15 @@ def _known(client: Client, producer_ids: set[int]) -> set[tuple[Partition, int]]
         what = f"Failed to list transactions for {len(producer_ids)} producers"
         raise failed(what, error) from error
     known = set()
-    for one in listed:
+    for listing in listed:
         try:
-            _, state = describe_transaction(client, one.transactional_id)
+            _, state = describe_transaction(client, listing.transactional_id)
         except ClientError as error:
             if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 continue  # the transactional id has expired, so its open transactions hang
             raise failed(f"Failed to describe {len(listed)} transactions", error) from error
         known |= {
-            ((topic.topic, index), one.producer_id)
+            ((topic.topic, index), listing.producer_id)
             for topic in state.topics
             for index in topic.partitions
         }

@@ -297,9 +297,9 @@ def _leader(client: Client, partition: Partition) -> int:
         _log_error(client, what, "PartitionLeaderStrategy", ClientError(code))
         what = f"Failed to fetch metadata for partition {_text(partition)}"
         raise ClientError(code, f"{what} {why.format(topic=name)}")
-    for found in topic.partitions:
-        if found.partition_index == index and found.leader_id >= 0:
-            return int(found.leader_id)
+    for described in topic.partitions:
+        if described.partition_index == index and described.leader_id >= 0:
+            return int(described.leader_id)
     raise ClientError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 

@@ -131,12 +131,15 @@ def _received(
     ]
     print_event("records_consumed", count=len(polled), partitions=parts)
     if not options.enable_autocommit:
-        _commit(consumer, {one: records[-1].next_offset for one, records in by_partition.items()})
+        _commit(
+            consumer,
+            {partition: records[-1].next_offset for partition, records in by_partition.items()},
+        )
     return len(wanted)
 
 
 def _commit(consumer: RecordConsumer, positions: Mapping[Partition, int]) -> None:
-    offsets = [{**_place(one), "offset": offset} for one, offset in positions.items()]
+    offsets = [{**_place(partition), "offset": offset} for partition, offset in positions.items()]
     try:
         consumer.commit(positions)
     except ClientError as error:
@@ -187,7 +190,7 @@ def _consumer(options: argparse.Namespace) -> RecordConsumer:
 
 def _tell(name: str) -> Callable[[Iterable[Partition]], None]:
     return lambda partitions: print_event(
-        name, partitions=[_place(one) for one in sorted(partitions)]
+        name, partitions=[_place(partition) for partition in sorted(partitions)]
     )
 
 

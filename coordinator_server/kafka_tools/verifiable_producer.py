@@ -115,8 +115,8 @@ class _Counts:
     def written(self, record: Record, partition: int) -> None:
         """Print that a record was acknowledged."""
         self.acknowledged += 1
-        found = {**content(record), "offset": record.offset, "topic": self._topic}
-        print_event("producer_send_success", **found, partition=partition)
+        event = {**content(record), "offset": record.offset, "topic": self._topic}
+        print_event("producer_send_success", **event, partition=partition)
 
     def failed(self, record: Record, error: ClientError) -> None:
         """Print why a record was not written."""

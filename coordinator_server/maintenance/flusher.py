@@ -139,7 +139,7 @@ class Flusher:
         if not log.closed:
             flush.done()
         waiting = self._waiting.pop(log, [])
-        later = [one for one in waiting if one[0] > flush.end_offset]
+        later = [waiter for waiter in waiting if waiter[0] > flush.end_offset]
         if later:
             self._waiting[log] = later
             self._start(log)

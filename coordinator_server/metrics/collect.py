@@ -108,18 +108,29 @@ def _rebalances(counts: Counts) -> Iterator[Metric | None]:
 
 
 def _lag(lag: LagReader) -> Iterator[Metric | None]:
-    found = yield from lag.read()
-    keyed = [((one.node_id, *one.place), one) for one in found]
+    lags = yield from lag.read()
+    keyed = [
+        ((partition_lag.node_id, *partition_lag.place), partition_lag) for partition_lag in lags
+    ]
     yield from numbers(
-        "coordinator_group_committed_offset", ((key, one.committed) for key, one in keyed)
+        "coordinator_group_committed_offset",
+        ((key, partition_lag.committed) for key, partition_lag in keyed),
     )
-    yield from numbers("coordinator_group_lag_records", ((key, one.records) for key, one in keyed))
+    yield from numbers(
+        "coordinator_group_lag_records",
+        ((key, partition_lag.records) for key, partition_lag in keyed),
+    )
     yield from numbers(
         "coordinator_group_lag_seconds",
-        ((key, one.seconds) for key, one in keyed if one.seconds is not None),
+        (
+            (key, partition_lag.seconds)
+            for key, partition_lag in keyed
+            if partition_lag.seconds is not None
+        ),
     )
     yield from numbers(
-        "coordinator_group_lost_records", ((key, one.lost) for key, one in keyed if one.lost)
+        "coordinator_group_lost_records",
+        ((key, partition_lag.lost) for key, partition_lag in keyed if partition_lag.lost),
     )
     yield from number("coordinator_group_partitions_omitted", lag.omitted)
 

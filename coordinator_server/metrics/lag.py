@@ -61,7 +61,7 @@ class LagReader:
 
     def read(self) -> Computation[list[PartitionLag]]:
         """Return the lag of every group in every partition with a committed offset, in steps."""
-        found: list[PartitionLag] = []
+        lags: list[PartitionLag] = []
         kept: dict[Place, _OldestUnread] = {}
         omitted = seen = 0
         for node_id, broker in tuple(self._cluster.brokers.items()):
@@ -72,17 +72,17 @@ class LagReader:
                         seen += 1
                         if not seen % _PARTITIONS_PER_STEP:
                             yield
-                        if len(found) >= MAX_PARTITIONS:
+                        if len(lags) >= MAX_PARTITIONS:
                             omitted += 1
                             continue
                         place = group.group_id, topic, index
                         lag = yield from self._lag(node_id, place, committed, kept)
                         if lag is not None:
-                            found.append(lag)
+                            lags.append(lag)
                 yield
         self._oldest = kept
         self.omitted = omitted
-        return found
+        return lags
 
     def _lag(
         self,

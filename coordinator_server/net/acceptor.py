@@ -237,7 +237,7 @@ def bind(listener: Listener) -> list[socket.socket]:
     if not listener.host:
         return [_bind_everywhere(listener)]
     try:
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except OSError as error:
@@ -245,7 +245,7 @@ def bind(listener: Listener) -> list[socket.socket]:
     bound: list[socket.socket] = []
     port = listener.port
     try:
-        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in found):
+        for family, address in dict.fromkeys((entry[0], str(entry[4][0])) for entry in addresses):
             try:
                 bound.append(socket.create_server((address, port), family=family))
             except OSError as error:
@@ -255,8 +255,8 @@ def bind(listener: Listener) -> list[socket.socket]:
                 continue
             port = port or bound[0].getsockname()[1]
     except OSError as error:
-        for one in bound:
-            one.close()
+        for open_socket in bound:
+            open_socket.close()
         raise StartError(f"cannot listen on {listener}: {error.strerror}") from error
     return bound
 

@@ -67,12 +67,12 @@ class AddressBook:
 
     def follow_all(self) -> None:
         """Set the configured listeners of all brokers, before they listen."""
-        self.listeners = {node_id: one.listeners() for node_id, one in self._configs.items()}
+        self.listeners = {node_id: config.listeners() for node_id, config in self._configs.items()}
 
     def listeners_of_start(self, node_id: int) -> list[Listener]:
         """Return the listeners of a broker that were not added at run time."""
-        fixed = {one.name for one in self._configs[node_id].listeners_of_start()}
-        return [one for one in self._wanted(node_id) if one.name in fixed]
+        fixed = {listener.name for listener in self._configs[node_id].listeners_of_start()}
+        return [listener for listener in self._wanted(node_id) if listener.name in fixed]
 
     def follow(self, servers: Mapping[int, SocketServer]) -> Steps:
         """Apply the configured listeners of all brokers; existing listeners keep their address."""
@@ -85,9 +85,9 @@ class AddressBook:
                     self.listeners[node_id] = server.addresses
 
     def _wanted(self, node_id: int) -> tuple[Listener, ...]:
-        known = {one.name: one for one in self.listeners[node_id]}
+        known = {listener.name: listener for listener in self.listeners[node_id]}
         wanted = self._configs[node_id].listeners()
-        return tuple(known.get(one.name, one) for one in wanted)
+        return tuple(known.get(listener.name, listener) for listener in wanted)
 
     def find(self, connection: Connection, node_id: int, asked_id: int) -> tuple[str, int] | None:
         """Return host and port of a broker for a client that is connected to broker `asked_id`.
@@ -98,7 +98,9 @@ class AddressBook:
         if node_id == asked_id:
             return self.address(connection, node_id, connection.local_address[1])
         name = connection.listener_name
-        port = next((one.port for one in self.listeners[node_id] if one.name == name), None)
+        port = next(
+            (listener.port for listener in self.listeners[node_id] if listener.name == name), None
+        )
         return None if port is None else self.address(connection, node_id, port)
 
     def address(self, connection: Connection, node_id: int, port: int) -> tuple[str, int]:

@@ -32,8 +32,8 @@ class ConnectionGate:
         self._protected = protected_listener(config)
         self._limit = config.integer("max.connection.creation.rate")
         self._listener_limits = {
-            one.name: config.of_listener(one.name).integer("max.connection.creation.rate")
-            for one in config.listeners()
+            listener.name: config.of_listener(listener.name).integer("max.connection.creation.rate")
+            for listener in config.listeners()
         }
         if self._rates is not None:
             self._rates.limit(self._limit, self._listener_limits, self._protected)

@@ -76,8 +76,8 @@ class ConnectionSlots:
         """Return the limit of the broker and the limits of its listeners by name."""
         config = self._config
         return config.integer(MAX_CONNECTIONS), {
-            one.name: config.of_listener(one.name).integer(MAX_CONNECTIONS)
-            for one in config.listeners()
+            listener.name: config.of_listener(listener.name).integer(MAX_CONNECTIONS)
+            for listener in config.listeners()
         }
 
     def wait(self, look_again: Callable[[], None]) -> None:

@@ -77,7 +77,7 @@ class Connections:
         Queued responses are sent; connections that do not close within 2 s are aborted.
         """
         self._closed_listeners.add(name)
-        closing = [one for one in self._open if one.listener_name == name]
+        closing = [connection for connection in self._open if connection.listener_name == name]
         for connection in closing:
             connection.close()
 
@@ -148,14 +148,21 @@ class Connections:
         """
         self._is_closing_excess = False
         protected = self.slots.protected
-        candidates = [one for one in self._open if one.listener_name != protected]
+        candidates = [
+            connection for connection in self._open if connection.listener_name != protected
+        ]
         protected_count = sum(
-            one.listener_name == protected and not one.closed for one in self._open
+            connection.listener_name == protected and not connection.closed
+            for connection in self._open
         )
         for connection in nsmallest(
             len(candidates) + protected_count - self.slots.limit,
             candidates,
-            key=lambda one: (not one.closed, one.active, one.idle_since_ms),
+            key=lambda connection: (
+                not connection.closed,
+                connection.active,
+                connection.idle_since_ms,
+            ),
         ):
             if not connection.closed:
                 reason = f"{MAX_CONNECTIONS} is {self.slots.limit}, {protected} needs the place"

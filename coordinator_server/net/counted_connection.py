@@ -132,12 +132,12 @@ def _find_error_position(key: int, version: int) -> int | None:
     if spec is None or not spec.supports(version):
         return None
     position = 0
-    for one in spec.response_type.FIELDS:
-        if not one.in_version(version):
+    for field_ in spec.response_type.FIELDS:
+        if not field_.in_version(version):
             continue
-        if one.name == "error_code" and one.type is INT16:
+        if field_.name == "error_code" and field_.type is INT16:
             return position
-        if one.type is not INT32:
+        if field_.type is not INT32:
             return None
         position += 4
     return None

@@ -80,8 +80,8 @@ def _filled(
         elif isinstance(field.type, ArrayType) and isinstance(field.type.element, type):
             filled = []
             for entry in _entries(field, source):
-                one, is_inside = yield from _filled(field.type.element, entry, version, failure)
-                filled.append(one)
+                element, is_inside = yield from _filled(field.type.element, entry, version, failure)
+                filled.append(element)
                 has_error = has_error or is_inside
                 yield
             setattr(response, field.name, filled)

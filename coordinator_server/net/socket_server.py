@@ -80,7 +80,7 @@ class SocketServer:
     @property
     def addresses(self) -> tuple[Listener, ...]:
         """The listeners with their bound hosts and ports."""
-        return tuple(one.address for one in self._open.values())
+        return tuple(listener.address for listener in self._open.values())
 
     def start(self, listeners: Iterable[Listener]) -> tuple[Listener, ...]:
         """Listen on every listener; return the bound hosts and ports.
@@ -100,7 +100,7 @@ class SocketServer:
         retried at the next change. A later call replaces a call in progress. Source:
         DynamicListenerConfig.reconfigure.
         """
-        wanted = {one.name: one for one in listeners}
+        wanted = {listener.name: listener for listener in listeners}
         self._changes += 1
         change = self._changes
         for name in self._open.keys() - wanted.keys():
@@ -157,20 +157,20 @@ class SocketServer:
 
     def check(self, config: Config) -> None:
         """Check the certificates in these settings for every listener. Raises ConfigError."""
-        for one in self._open.values():
-            one.security.check(config)
+        for listener in self._open.values():
+            listener.security.check(config)
 
     def settings_changed(self) -> None:
         """Apply connection limits and certificates changed at run time."""
-        for one in self._open.values():
-            one.security.settings_changed(self._config)
+        for listener in self._open.values():
+            listener.security.settings_changed(self._config)
         self._gate.settings_changed()
         self.connections.settings_changed()
 
     def accept_no_more(self) -> None:
         """Close the listening sockets; open connections stay open."""
-        for one in self._open.values():
-            one.close()
+        for listener in self._open.values():
+            listener.close()
         self._open.clear()
         self._changes += 1
 
@@ -246,7 +246,7 @@ class SocketServers:
         elsewhere: dict[int, ServerElsewhere] = {}
         try:
             for node_id, server in servers.items():
-                free = [one._replace(port=0) for one in self.addresses(node_id)]
+                free = [address._replace(port=0) for address in self.addresses(node_id)]
                 elsewhere[node_id] = server, server.start(free)
         except StartError:
             for server in servers.values():

@@ -77,19 +77,19 @@ def members_of(
     if value is None:
         return {}
     if isinstance(value, GroupSnapshot):
-        found = {}
+        members = {}
         pace = Pace()
         for member in value.members:
             owned = member.owned()
             if pace.is_due(len(owned)):
                 yield
             assignment = _assignment(owned)
-            found[identity(member.member_id, member.group_instance_id)] = LoggedMember(
+            members[identity(member.member_id, member.group_instance_id)] = LoggedMember(
                 member, assignment
             )
             if pace.is_due(len(assignment.pairs)):
                 yield
-        return found
+        return members
     readable = value.protocol_type == CONSUMER
     return {
         identity(member.member_id, member.group_instance_id): LoggedMember(
@@ -165,8 +165,10 @@ def moves(
             stayed += 1
         elif new_owner is not None:
             moved += 1
-    both = moved + stayed
-    return Moves(moved=moved, added=len(new) - both, revoked=len(old) - both, stayed=stayed)
+    partitions = moved + stayed
+    return Moves(
+        moved=moved, added=len(new) - partitions, revoked=len(old) - partitions, stayed=stayed
+    )
 
 
 def _owners(members: dict[Identity, LoggedMember]) -> Computation[dict[tuple[str, int], Owners]]:

@@ -215,11 +215,17 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     @property
     def is_loading(self) -> bool:
         """Whether any partition is still loading."""
-        return any(one.state is PartitionState.LOADING for one in self._partitions.values())
+        return any(
+            partition.state is PartitionState.LOADING for partition in self._partitions.values()
+        )
 
     def active(self) -> list[P]:
         """Return the partitions that are loaded and served."""
-        return [one for one in self._partitions.values() if one.state is PartitionState.ACTIVE]
+        return [
+            partition
+            for partition in self._partitions.values()
+            if partition.state is PartitionState.ACTIVE
+        ]
 
     def ensure_topic(self) -> ErrorCode:
         """Create the topic if needed; return NONE or the error."""

@@ -263,8 +263,8 @@ class _OfType:
         if not name.startswith(WILDCARD) and (every := self.literal.get(WILDCARD)) is not None:
             yield every
         for length in self.lengths:
-            if length <= len(name) and (found := self.prefixed.get(name[:length])) is not None:
-                yield found
+            if length <= len(name) and (acls := self.prefixed.get(name[:length])) is not None:
+                yield acls
 
 
 class AclIndex:

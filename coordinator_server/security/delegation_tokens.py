@@ -71,7 +71,7 @@ class DelegationToken(NamedTuple):
             "token_id": self.token_id,
             "owner": str(self.owner),
             "requester": str(self.requester),
-            "renewers": [str(one) for one in self.renewers],
+            "renewers": [str(renewer) for renewer in self.renewers],
             "issued_at_ms": self.issued_at_ms,
             "expires_at_ms": self.expires_at_ms,
             "max_at_ms": self.max_at_ms,
@@ -242,8 +242,8 @@ class DelegationTokens:
         """Remove all tokens. Raises StorageError."""
         if self._tokens:
             self._state.clear(SECTION)
-            for one in (self._tokens, self._id_by_hmac, self._hmacs, self._sizes):
-                one.clear()
+            for table in (self._tokens, self._id_by_hmac, self._hmacs, self._sizes):
+                table.clear()
             self._credentials, self._bytes = {}, 0
 
     def _check_enabled(self) -> None:
@@ -282,7 +282,9 @@ class DelegationTokens:
             self._bytes -= self._sizes.pop(token_id)
         gone = frozenset(token_ids)
         self._credentials = {
-            name: one for name, one in self._credentials.items() if name[0] not in gone
+            name: credential
+            for name, credential in self._credentials.items()
+            if name[0] not in gone
         }
 
 

@@ -104,13 +104,13 @@ def _check_access(path: Path, forbidden: int) -> None:
     Missing files are created later. Root may use any owner's files, and Windows has no modes.
     """
     if sys.platform != "win32" and path.exists():
-        found, user = path.stat(), os.geteuid()
-        if found.st_uid != user and user != 0:
+        status, user = path.stat(), os.geteuid()
+        if status.st_uid != user and user != 0:
             raise ConfigError(
-                f"{SETTING}: {path}: it belongs to the user {found.st_uid}, the broker runs as "
+                f"{SETTING}: {path}: it belongs to the user {status.st_uid}, the broker runs as "
                 f"{user}"
             )
-        if mode := found.st_mode & forbidden:
+        if mode := status.st_mode & forbidden:
             remedy = "go-w" if forbidden == _FOR_OWNER_TO_WRITE else "go-rwx"
             can = "write" if mode & _FOR_OWNER_TO_WRITE else "read"
             raise ConfigError(f"{SETTING}: {path}: others may {can} it: chmod {remedy} {path}")
@@ -128,7 +128,7 @@ def _passwords(path: Path) -> dict[str, str]:
     except ValueError:
         read = None
     words = [*read.keys(), *read.values()] if isinstance(read, dict) else [None]
-    are_words = all(isinstance(one, str) and _is_word(one) for one in words)
+    are_words = all(isinstance(word, str) and _is_word(word) for word in words)
     if not are_words or not _OTHER_FILES.isdisjoint(words):
         raise ConfigError(
             f"{SETTING}: {path}: names with passwords are expected, of letters, digits, - and _"
@@ -187,8 +187,8 @@ def _hosts(config: Config) -> list[str]:
 def _own_addresses() -> Iterator[str]:
     """Yield the addresses of the machine's host name, which clients of a container use."""
     try:
-        found = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM)
     except OSError:
         return
-    for *_, address in found:
+    for *_, address in addresses:
         yield str(address[0]).partition("%")[0]

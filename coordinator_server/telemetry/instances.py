@@ -221,10 +221,10 @@ def _subscribed(
     """Return the metrics in the order of Kafka's HashSet, and the shortest interval in ms."""
     metrics: dict[str, None] = {}
     interval_ms = DEFAULT_INTERVAL_MS
-    for one in subscriptions:
-        if one.matches(attributes):
-            metrics.update(dict.fromkeys(one.metrics))
-            interval_ms = min(interval_ms, one.interval_ms)
+    for subscription in subscriptions:
+        if subscription.matches(attributes):
+            metrics.update(dict.fromkeys(subscription.metrics))
+            interval_ms = min(interval_ms, subscription.interval_ms)
         yield
     if ALL_METRICS in metrics:
         return [ALL_METRICS], interval_ms

@@ -115,8 +115,8 @@ class Group(NamedTuple):
         ]
         lines += [f"  {_told(member)}" for member in self.members]
         lines += [
-            f"  {place}: from {one.start_offset} on, {one.in_flight} in flight"
-            for place, one in self.share_partitions.items()
+            f"  {place}: from {partition.start_offset} on, {partition.in_flight} in flight"
+            for place, partition in self.share_partitions.items()
         ]
         offsets = [f"{partition} at {offset}" for partition, offset in self.offsets.items()]
         lines.append(f"  committed: {_some(offsets)}")

@@ -70,8 +70,10 @@ def _parser() -> argparse.ArgumentParser:
             _add_options(commands.add_parser(resource, help=route.meaning), route)
             continue
         if resource not in resources:
-            one = commands.add_parser(resource, help=f"see ctl {resource} --help")
-            resources[resource] = one.add_subparsers(dest="action", required=True, metavar="VERB")
+            resource_parser = commands.add_parser(resource, help=f"see ctl {resource} --help")
+            resources[resource] = resource_parser.add_subparsers(
+                dest="action", required=True, metavar="VERB"
+            )
         _add_options(resources[resource].add_parser(action, help=route.meaning), route)
         if route.verb == _BROWSE:
             parser = resources[resource].add_parser(_TAIL, help="print new records as they come")
@@ -134,7 +136,7 @@ def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: s
 
 
 def _without_null(kind: Any) -> Any:
-    arguments = [one for one in get_args(kind) if one is not NoneType]
+    arguments = [arg for arg in get_args(kind) if arg is not NoneType]
     is_optional = NoneType in get_args(kind) and len(arguments) == 1
     return arguments[0] if is_optional else kind
 
@@ -155,7 +157,9 @@ def _target(options: argparse.Namespace) -> tuple[str, dict[str, object]]:
         quoted(getattr(options, f"path_{word}")) if word.isupper() else word
         for word in route.path.strip("/").split("/")
     ]
-    return "/" + "/".join(words), {one.name: getattr(options, one.name) for one in route.query}
+    return "/" + "/".join(words), {
+        parameter.name: getattr(options, parameter.name) for parameter in route.query
+    }
 
 
 def _ask(control: Control, options: argparse.Namespace) -> dict[str, Any]:

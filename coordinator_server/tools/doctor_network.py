@@ -44,7 +44,7 @@ class ResolvedAddress(NamedTuple):
 
 def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
     """Return all addresses of a name, in the system's order. Raises StepFailedError."""
-    found: list[ResolvedAddress] = []
+    addresses: list[ResolvedAddress] = []
     errors: list[OSError] = []
 
     def look_up() -> None:  # called in a thread, because getaddrinfo has no timeout
@@ -52,8 +52,8 @@ def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
             for family, _, _, _, target in socket.getaddrinfo(
                 address.lookup_name(), address.port, type=socket.SOCK_STREAM
             ):
-                if ResolvedAddress(family, target) not in found:
-                    found.append(ResolvedAddress(family, target))
+                if ResolvedAddress(family, target) not in addresses:
+                    addresses.append(ResolvedAddress(family, target))
         except (OSError, UnicodeError) as error:
             errors.append(error if isinstance(error, OSError) else OSError(str(error)))
 
@@ -70,9 +70,9 @@ def resolve(step: Step, address: Address) -> list[ResolvedAddress]:
             f"{address.host} does not resolve here: {errors[0].strerror or errors[0]}",
             [_change_of_name(address.host)],
         )
-    listed = ", ".join(map(str, found))
+    listed = ", ".join(map(str, addresses))
     step.found = listed if listed == address.host else f"{address.host}: {listed}"
-    return found
+    return addresses
 
 
 def _change_of_name(host: str) -> str:
@@ -94,17 +94,17 @@ def connect(step: Step, targets: Sequence[ResolvedAddress], address: Address) ->
     for place, target in enumerate(targets):
         begin_s = time.monotonic()
         try:
-            one = _connect_to(target, step.left_s() / (len(targets) - place))
+            connection = _connect_to(target, step.left_s() / (len(targets) - place))
         except OSError as error:
             failure = error
             step.details.append(f"{target}: {_reason(error)}")
             continue
         took_ms = (time.monotonic() - begin_s) * 1000
         if connected is None:
-            connected = one
+            connected = connection
             step.found = f"{target} port {address.port}"
         else:
-            one.close()
+            connection.close()
             step.details.append(f"{target}: connected as well, {took_ms:.1f} ms")
     if connected is None:
         assert failure is not None
@@ -116,14 +116,14 @@ def connect(step: Step, targets: Sequence[ResolvedAddress], address: Address) ->
 
 
 def _connect_to(target: ResolvedAddress, timeout_s: float) -> socket.socket:
-    one = socket.socket(target.family, socket.SOCK_STREAM)
+    connection = socket.socket(target.family, socket.SOCK_STREAM)
     try:
-        one.settimeout(timeout_s)
-        one.connect(target.address)
+        connection.settimeout(timeout_s)
+        connection.connect(target.address)
     except OSError:
-        one.close()
+        connection.close()
         raise
-    return one
+    return connection
 
 
 def _reason(error: OSError) -> str:

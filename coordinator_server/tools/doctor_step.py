@@ -62,8 +62,8 @@ class Step:
     def lines(self) -> list[str]:
         """Return the step as lines of text."""
         word = "ok" if self.is_ok else "FAILED"
-        found = f"{self.found} " if self.found else ""
-        lines = [f"{word:<8}{self.name:<14}{found}({self.time_ms:.1f} ms)"]
+        prefix = f"{self.found} " if self.found else ""
+        lines = [f"{word:<8}{self.name:<14}{prefix}({self.time_ms:.1f} ms)"]
         lines += [f"{'':<22}{detail}" for detail in self.details]
         if self.reason is not None:
             lines.append(f"{'why:':>20}  {self.reason}")

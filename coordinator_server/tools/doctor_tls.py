@@ -197,8 +197,11 @@ def _chain(secured: ssl.SSLSocket) -> list[x509.Certificate]:
         encoded = inside.get_unverified_chain()
     else:
         der = 2  # the value of _ssl.ENCODING_DER
-        encoded = [one.public_bytes(der) for one in inside._sslobj.get_unverified_chain() or ()]
-    return [x509.load_der_x509_certificate(one) for one in encoded]
+        encoded = [
+            certificate.public_bytes(der)
+            for certificate in inside._sslobj.get_unverified_chain() or ()
+        ]
+    return [x509.load_der_x509_certificate(content) for content in encoded]
 
 
 def _describe(step: Step, chain: Sequence[x509.Certificate]) -> None:
@@ -234,8 +237,8 @@ def _names(certificate: x509.Certificate) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return "none (no subjectAltName)"
-    found = [str(name.value) for name in names]
-    return ", ".join(found) or "none"
+    shown = [str(name.value) for name in names]
+    return ", ".join(shown) or "none"
 
 
 def _at_fault(chain: Sequence[x509.Certificate]) -> str:

@@ -329,14 +329,14 @@ class Walk:
                 answer = connection.ask(request)
             except ClientError as error:
                 raise StepFailedError(f"no answer to FindCoordinator: {error}") from error
-            found = answer.coordinators[0] if answer.coordinators else answer
-            retriable = found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            coordinator = answer.coordinators[0] if answer.coordinators else answer
+            retriable = coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             if not retriable or not step.may_try_again():
                 break
-        if found.error_code:
-            raise _no_coordinator(found.error_code, found.error_message, self._group)
-        node = Address(found.host, found.port)
-        step.found = f"of group {self._group}: broker {found.node_id} at {shown(node)}"
+        if coordinator.error_code:
+            raise _no_coordinator(coordinator.error_code, coordinator.error_message, self._group)
+        node = Address(coordinator.host, coordinator.port)
+        step.found = f"of group {self._group}: broker {coordinator.node_id} at {shown(node)}"
         if node in self._unreached:
             raise StepFailedError("this broker is not reached there, see the step `advertised`")
         return self._dial(node, step.left_s())

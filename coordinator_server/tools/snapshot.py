@@ -255,10 +255,10 @@ def require_empty(directory: Path) -> None:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return inode number and modification time of a file; None if the file does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def _internal_first(directory: Path) -> tuple[bool, str]:

@@ -63,12 +63,12 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
     chosen = options.mechanism or list(SCRAM_BY_NAME)
     if options.action == "set":
         for name in chosen:
-            one = Credential(options.user, name, password, options.iterations)
-            alter_scram_users(client, [one], ())
+            credential = Credential(options.user, name, password, options.iterations)
+            alter_scram_users(client, [credential], ())
         print(f"{options.user} logs in by {' and '.join(chosen)}")
         return 0
-    found = list_scram_users(client, [options.user])
-    removed = sorted({name for user in found for name in user.iterations} & set(chosen))
+    described = list_scram_users(client, [options.user])
+    removed = sorted({name for user in described for name in user.iterations} & set(chosen))
     if not removed:
         raise ClientError(
             ErrorCode.RESOURCE_NOT_FOUND, f"{options.user!r} has no {' and no '.join(chosen)}"
@@ -116,22 +116,22 @@ def _parser() -> argparse.ArgumentParser:
         ("set", "create a user, or set a new password"),
         ("delete", "delete a user; existing connections stay open until the next authentication"),
     ):
-        one = actions.add_parser(action, help=text, description=text)
-        one.add_argument("user", metavar="USER", type=_user, help="user name")
-        one.add_argument(
+        command = actions.add_parser(action, help=text, description=text)
+        command.add_argument("user", metavar="USER", type=_user, help="user name")
+        command.add_argument(
             "--mechanism",
             action="append",
             choices=tuple(SCRAM_BY_NAME),
             help="SCRAM mechanism (repeatable; default: both)",
         )
         if action == "set":
-            one.add_argument(
+            command.add_argument(
                 "--iterations",
                 type=_iterations,
                 default=MIN_ITERATIONS,
                 help="SCRAM iterations, %(default)s by default",
             )
-            one.add_argument(
+            command.add_argument(
                 "--password-file",
                 metavar="FILE",
                 help=(

@@ -34,10 +34,11 @@ def is_malformed(resource: Any) -> Generator[None, None, bool]:
     """
     refused = yield from list_error(
         (
-            one.name,
-            one.value is None and getattr(one, "config_operation", None) != ConfigOperation.DELETE,
+            config.name,
+            config.value is None
+            and getattr(config, "config_operation", None) != ConfigOperation.DELETE,
         )
-        for one in resource.configs
+        for config in resource.configs
     )
     replaces_logger = resource.resource_type == BROKER_LOGGER and isinstance(
         resource, ReplacedResource

@@ -21,16 +21,18 @@ class CreationErrors:
 
     def of(self, names: Iterable[str], now_ms: int) -> dict[str, str]:
         """Return the errors that have not expired, by topic name."""
-        found: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for name in names:
             until_ms, message = self._errors.get(name, (0, ""))
             if until_ms > now_ms:
-                found[name] = message
-        return found
+                messages[name] = message
+        return messages
 
     def begin(self, names: Iterable[str], now_ms: int) -> set[str]:
         """Return the topics to create now and mark them as being created. Call `end` afterwards."""
-        begun = {one for one in names if one not in self._under_way and not self.of([one], now_ms)}
+        begun = {
+            name for name in names if name not in self._under_way and not self.of([name], now_ms)
+        }
         self._under_way |= begun
         return begun
 
@@ -40,5 +42,5 @@ class CreationErrors:
         for name, message in errors.items():
             self._errors[name] = until_ms, message
         if len(self._errors) > _CAPACITY:
-            latest = sorted(self._errors.items(), key=lambda one: one[1][0])
+            latest = sorted(self._errors.items(), key=lambda entry: entry[1][0])
             self._errors = dict(latest[-_CAPACITY:])

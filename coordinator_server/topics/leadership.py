@@ -61,7 +61,9 @@ class Leadership:
         if count == 1:
             return self.node_ids
         running = [node_id for node_id in self.node_ids if node_id in self.running]
-        stopped = [one for one in self.node_ids if one in self.registered - self.running]
+        stopped = [
+            node_id for node_id in self.node_ids if node_id in self.registered - self.running
+        ]
         places = running or stopped
         first = (java_hash(name) + index) % len(places)
         leader, *followers = places[first:] + places[:first]
@@ -72,7 +74,7 @@ class Leadership:
 
     def elect(self, replicas: Iterable[int]) -> int:
         """Return the first replica whose broker runs, or NOBODY."""
-        return next((one for one in replicas if one in self.running), NOBODY)
+        return next((node_id for node_id in replicas if node_id in self.running), NOBODY)
 
     def at_creation(
         self, name: str, factor: int, indexes: range, places: Mapping[int, Iterable[int]] | None
@@ -83,11 +85,11 @@ class Leadership:
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes
             )
-        found = []
+        placed = []
         for index in indexes:
             replicas = self.place(name, index, factor) if places is None else tuple(places[index])
-            found.append(PartitionLeadership(self.elect(replicas), 0, replicas))
-        return tuple(found)
+            placed.append(PartitionLeadership(self.elect(replicas), 0, replicas))
+        return tuple(placed)
 
     def at_start(self, record: TopicRecord, factor: int) -> tuple[PartitionLeadership, ...]:
         """Return the leadership of a stored topic when the process starts.
@@ -95,23 +97,23 @@ class Leadership:
         Replicas on brokers that no longer exist are dropped, and unfinished reassignments are
         finished. `factor` is the replication factor of partitions without stored leadership.
         """
-        found = []
+        placed = []
         for index in range(record.partition_count):
             if index >= len(record.leadership):
                 replicas = self.place(record.name, index, factor)
-                found.append(PartitionLeadership(replicas[0], 0, replicas))
+                placed.append(PartitionLeadership(replicas[0], 0, replicas))
                 continue
             leader_id, leader_epoch, recorded, _, removing = record.leadership[index]
-            known = tuple(one for one in recorded if one in self.node_ids)
+            known = tuple(node_id for node_id in recorded if node_id in self.node_ids)
             # All brokers run after a start, so every reassignment can be finished.
-            replicas = tuple(one for one in known if one not in removing) or known
+            replicas = tuple(node_id for node_id in known if node_id not in removing) or known
             if leader_id not in replicas:
                 replicas = replicas or self.place(record.name, index, 1)
                 leader_id, leader_epoch = replicas[0], leader_epoch + 1
             elif removing:
                 leader_epoch += 1
-            found.append(PartitionLeadership(leader_id, leader_epoch, replicas))
-        return tuple(found)
+            placed.append(PartitionLeadership(leader_id, leader_epoch, replicas))
+        return tuple(placed)
 
     @property
     def _controller_id(self) -> int:
@@ -158,7 +160,7 @@ class Leadership:
         if node_id not in partition.replicas:
             given_up = partition.replicas[0] if before == NOBODY else before
             partition.replicas = tuple(
-                node_id if one == given_up else one for one in partition.replicas
+                node_id if replica == given_up else replica for replica in partition.replicas
             )
             partition.reassignment = None
         self._lead(partition, node_id)
@@ -216,7 +218,7 @@ class Leadership:
         The reassignment is finished if all its replicas are in sync.
         """
         in_sync = self._in_sync(partition, replicas)
-        kept = tuple(one for one in replicas if one not in wanted.removing)
+        kept = tuple(node_id for node_id in replicas if node_id not in wanted.removing)
         reassignment = None
         if wanted.adding or wanted.removing:
             if kept and in_sync.issuperset((*kept, *wanted.adding)):
@@ -228,7 +230,7 @@ class Leadership:
             return False
         leader_id = partition.leader_id
         if leader_id not in replicas or leader_id not in in_sync:
-            leader_id = next((one for one in replicas if one in in_sync), NOBODY)
+            leader_id = next((node_id for node_id in replicas if node_id in in_sync), NOBODY)
         partition.replicas, partition.reassignment = replicas, reassignment
         if leader_id != partition.leader_id or not set(before).issubset(replicas):
             self._lead(partition, leader_id)
@@ -248,8 +250,10 @@ class Leadership:
 
     def _finish_reassignments(self, topic: Topic) -> bool:
         """Finish all reassignments of a topic that can be finished; return whether any could."""
-        unfinished = [one for one in topic.partitions if one.reassignment is not None]
-        return sum(self._finish_reassignment(one) for one in unfinished) > 0
+        unfinished = [
+            partition for partition in topic.partitions if partition.reassignment is not None
+        ]
+        return sum(self._finish_reassignment(partition) for partition in unfinished) > 0
 
     def _finish_reassignment(self, partition: Partition) -> bool:
         wanted = partition.reassignment or Reassignment()
@@ -274,7 +278,12 @@ class Leadership:
                 if partition.leader_id != leader_id:
                     continue
                 elected = next(
-                    (one for one in partition.replicas if one in self._in_sync(partition)), NOBODY
+                    (
+                        node_id
+                        for node_id in partition.replicas
+                        if node_id in self._in_sync(partition)
+                    ),
+                    NOBODY,
                 )
                 if elected != leader_id:
                     partition.begin_leadership(elected)
@@ -309,4 +318,4 @@ class Leadership:
 
 def _without(partition: Partition, node_ids: tuple[int, ...]) -> tuple[int, ...]:
     """Return the replicas of a partition without these brokers."""
-    return tuple(one for one in partition.replicas if one not in node_ids)
+    return tuple(node_id for node_id in partition.replicas if node_id not in node_ids)

@@ -180,7 +180,7 @@ class TopicManager:
 
         With `group.events.listed` no topic is left out.
         """
-        return (one for one in self.all_topics() if one.name not in self._unlisted)
+        return (topic for topic in self.all_topics() if topic.name not in self._unlisted)
 
     # --- changing ---------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class TopicManager:
         if topic is not None:
             return topic
         partitions, _, settings = _COORDINATOR_TOPICS[name]
-        given = {config: str(self._config.integer(one)) for config, one in settings.items()}
+        given = {config: str(self._config.integer(setting)) for config, setting in settings.items()}
         configs = {**INTERNAL_TOPIC_CONFIGS[name], **given}
         return self.create(name, self._config.integer(partitions), configs)
 
@@ -329,8 +329,8 @@ class TopicManager:
         next(steps, None)
         self.revision += 1
         for topic, leadership in added.items():
-            for index, one in enumerate(leadership, start=len(topic.partitions)):
-                topic.partitions.append(self._partition(topic.name, index, one))
+            for index, placement in enumerate(leadership, start=len(topic.partitions)):
+                topic.partitions.append(self._partition(topic.name, index, placement))
         for topic in added:
             LOG.emit("partitions.created", topic=topic.name, partitions=len(topic.partitions))
             yield
@@ -360,7 +360,7 @@ class TopicManager:
         The changes are on disk after the first step. If writing fails, all results get the error.
         """
         self.revision += 1
-        topics = (one for one in changed if self._by_name.get(one.name) is one)
+        topics = (topic for topic in changed if self._by_name.get(topic.name) is topic)
         try:
             yield from self._leadership_steps(topics)
         except StorageError as error:
@@ -458,7 +458,7 @@ class TopicManager:
     def _leadership_steps(self, topics: Iterable[Topic]) -> Steps:
         known = self._logs.topics()
         records = [self._record(topic) for topic in topics]
-        changed = [one for one in records if one.leadership != known[one.name].leadership]
+        changed = [new for new in records if new.leadership != known[new.name].leadership]
         if changed:
             yield from self._logs.change_topics(changed)
 
@@ -469,14 +469,17 @@ class TopicManager:
         """
         count = len(topic.partitions) + len(added)
         leadership: Leaderships = ()
-        if len(self.leadership.node_ids) > 1 or any(one.epoch for one in topic.partitions):
+        has_moved = any(partition.epoch for partition in topic.partitions)
+        if len(self.leadership.node_ids) > 1 or has_moved:
             leadership = (*topic.leadership(), *added)
         return TopicRecord(topic.name, topic.topic_id, count, dict(topic.configs), leadership)
 
     def _topic(
         self, name: str, topic_id: bytes, configs: Mapping[str, str], leadership: Leaderships
     ) -> Topic:
-        partitions = [self._partition(name, index, one) for index, one in enumerate(leadership)]
+        partitions = [
+            self._partition(name, index, placement) for index, placement in enumerate(leadership)
+        ]
         return Topic(name, topic_id, configs, partitions)
 
     def _add(self, topic: Topic) -> None:

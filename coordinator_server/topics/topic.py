@@ -285,6 +285,11 @@ class Topic:
     def leadership(self) -> Leaderships:
         """Return the leadership of each partition in the form that is stored on disk."""
         return tuple(
-            PartitionLeadership(one.leader_id, one.epoch, one.replicas, *(one.reassignment or ()))
-            for one in self.partitions
+            PartitionLeadership(
+                partition.leader_id,
+                partition.epoch,
+                partition.replicas,
+                *(partition.reassignment or ()),
+            )
+            for partition in self.partitions
         )

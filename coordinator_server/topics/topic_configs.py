@@ -161,7 +161,7 @@ def describe_all_brokers(config: Config) -> Iterator[DescribedConfig]:
     """Yield the cluster-wide dynamic configs, with synonyms of that source only."""
     for name, text in config.dynamic[1].items():
         synonyms = _synonyms(config, name)
-        shared = [one for one in synonyms if one.source == SOURCE_DYNAMIC_DEFAULT]
+        shared = [synonym for synonym in synonyms if synonym.source == SOURCE_DYNAMIC_DEFAULT]
         yield _of_broker(name, _parsed(name, text), shared)
 
 
@@ -260,26 +260,26 @@ def _synonyms(config: Config, name: str) -> list[Synonym]:
     """
     names = synonyms_of(name)
     own, shared = config.dynamic
-    found = [
-        Synonym(one, texts[one], source)
+    synonyms = [
+        Synonym(setting, texts[setting], source)
         for texts, source in ((own, SOURCE_DYNAMIC_BROKER), (shared, SOURCE_DYNAMIC_DEFAULT))
-        for one in names
-        if one in texts
+        for setting in names
+        if setting in texts
     ]
-    known = [SETTINGS[one] for one in names if one in SETTINGS]
-    found += [
-        Synonym(one.name, render(config.static_value(one.name)), SOURCE_STATIC_BROKER)
-        for one in known
-        if config.source(one.name) != "default"
+    known = [SETTINGS[setting] for setting in names if setting in SETTINGS]
+    synonyms += [
+        Synonym(setting.name, render(config.static_value(setting.name)), SOURCE_STATIC_BROKER)
+        for setting in known
+        if config.source(setting.name) != "default"
     ]
-    found += [
-        Synonym(one.name, render(one.default), SOURCE_DEFAULT)
-        for one in known
-        if one.default is not None
+    synonyms += [
+        Synonym(setting.name, render(setting.default), SOURCE_DEFAULT)
+        for setting in known
+        if setting.default is not None
     ]
     if _is_sensitive(name):
-        found = [one._replace(value=None) for one in found]
-    return list(dropwhile(lambda one: one.name != name, found))
+        synonyms = [setting._replace(value=None) for setting in synonyms]
+    return list(dropwhile(lambda setting: setting.name != name, synonyms))
 
 
 class LogDefaults:

@@ -8,8 +8,8 @@ from typing import Any
 
 def topology_topics(subtopologies: Iterable[Any]) -> Iterator[str]:
     """Yield all topics of a topology in a StreamsGroupHeartbeat or StreamsGroupDescribe message."""
-    for one in subtopologies:
-        yield from one.source_topics
-        yield from one.repartition_sink_topics
-        for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
+    for subtopology in subtopologies:
+        yield from subtopology.source_topics
+        yield from subtopology.repartition_sink_topics
+        for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
             yield topic.name

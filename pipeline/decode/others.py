@@ -41,8 +41,8 @@ def decode_other(record_type: int, key: bytes, value: bytes | None) -> Columns:
         return columns
     if record_type != GROUP_METADATA_TYPE:
         said = None if value_message is None else to_json(value_message, version)
-        both = {"key": to_json(key_message, 0), "value": said}
-        columns["details"] = json.dumps(both, ensure_ascii=False, separators=(",", ":"))
+        texts = {"key": to_json(key_message, 0), "value": said}
+        columns["details"] = json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
         if record_type in EPOCH_TYPES:  # the epoch of a streams topology is not the group's epoch
             columns["generation"] = getattr(value_message, "epoch", None)
     elif isinstance(value_message, GroupMetadataValue):

@@ -58,7 +58,7 @@ def group_summaries(output: Output, groups: Sequence[TableRow]) -> list[GroupSum
     return [
         GroupSummary(
             row,
-            sorted(partitions[row["group"]], key=lambda one: -(one["lag"] or 0)),
+            sorted(partitions[row["group"]], key=lambda partition: -(partition["lag"] or 0)),
             sum(rates[row["group"]]) if rates[row["group"]] else None,
         )
         for row in groups

@@ -304,7 +304,7 @@ def _window(findings: ReportFindings) -> str:
     """Return a sentence with the counts of groups and partitions, and the window."""
     if not findings.groups:
         return "No group has a verdict."
-    partitions = sum(len(one.partitions) for one in findings.summaries)
+    partitions = sum(len(summary.partitions) for summary in findings.summaries)
     window = duration(findings.groups[0]["window_ms"])
     coverage: TableRow = findings.coverage or {}
     pattern = coverage.get("groups")
@@ -325,7 +325,7 @@ def _completeness(findings: ReportFindings) -> str:
             f"The commits of a group span {spans[len(spans) // 2]:.0%} of that time (median; least"
             f" {spans[0]:.0%})."
         )
-    lags = [row["lag"] for one in findings.summaries for row in one.partitions]
+    lags = [row["lag"] for summary in findings.summaries for row in summary.partitions]
     if None in lags:
         said.append(
             f"The lag of {number(lags.count(None))} of {number(len(lags))} partitions is not known."

@@ -201,9 +201,9 @@ class ClusterAdmin:
             self._miss("transactional ids", f"not known: {error.reason}", error)
             return {}
         return {
-            int(one.producerId()): str(one.transactionalId())
-            for one in listings
-            if int(one.producerId()) in producer_ids
+            int(listing.producerId()): str(listing.transactionalId())
+            for listing in listings
+            if int(listing.producerId()) in producer_ids
         }
 
     def _begin_ms(self, name: str) -> int | None:

@@ -90,12 +90,16 @@ class PartitionScan:
     @property
     def last_stable_offset(self) -> int:
         """Return the first offset of the oldest open transaction, or the log end."""
-        return min([self.log_end, *(one.first_offset for one in self._open.values())])
+        return min(
+            [self.log_end, *(transaction.first_offset for transaction in self._open.values())]
+        )
 
     @property
     def oldest_open(self) -> OpenTransaction | None:
         """Return the transaction that is open at the last stable offset; None without one."""
-        return min(self._open.values(), key=lambda one: one.first_offset, default=None)
+        return min(
+            self._open.values(), key=lambda transaction: transaction.first_offset, default=None
+        )
 
     def refresh(
         self,

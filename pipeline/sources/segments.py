@@ -103,7 +103,11 @@ class LogDirSource:
                 self._notes.append(f"{partition.topic}-{partition.number}: {torn}")
             if partition.topic in topics:
                 looked_at.append((partition, segments, scan))
-        held = {one.producer_id for *_, scan in looked_at if (one := scan.oldest_open) is not None}
+        held = {
+            transaction.producer_id
+            for *_, scan in looked_at
+            if (transaction := scan.oldest_open) is not None
+        }
         holders = holders_of(self.input, held)
         rows = []
         for partition, segments, scan in looked_at:
@@ -197,20 +201,20 @@ def _records_about(segment: SegmentFile, producer_ids: set[int]) -> Iterator[Rec
     Coordinators never compress (TransactionLog.EnforcedCompression), so a segment or batch without
     the bytes of an id has no record of this producer and need not be decoded.
     """
-    wanted = [one.to_bytes(8, "big") for one in producer_ids]
+    wanted = [producer_id.to_bytes(8, "big") for producer_id in producer_ids]
     try:
         with open(segment.path, "rb") as file:
             data = mmap(file.fileno(), 0, access=ACCESS_READ)
     except (FileNotFoundError, ValueError):  # compaction has swapped the file, or the file is empty
         return
     with data:
-        if not any(data.find(one) >= 0 for one in wanted):
+        if not any(data.find(id_bytes) >= 0 for id_bytes in wanted):
             return
         end = min(len(data), segment.size_bytes)
         for batch in batches_and_corruption(data, 0, end, segment.base_offset):
             if isinstance(batch, CorruptRange) or batch.is_control:
                 continue
-            if any(data.find(one, batch.position, batch.end) >= 0 for one in wanted):
+            if any(data.find(id_bytes, batch.position, batch.end) >= 0 for id_bytes in wanted):
                 try:
                     yield from iterate_records(data, batch)
                 except ProtocolError:  # skip the batch: the others are still useful

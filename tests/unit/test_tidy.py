@@ -18,10 +18,7 @@ FOLDERS = (
     "benchmarks",
     "examples",
 )
-# The rules do not apply to tests/conformance/recorded, which is kept as recorded.
-MODULES = sorted(
-    path for name in FOLDERS for path in (ROOT / name).rglob("*.py") if "recorded" not in path.parts
-)
+MODULES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"))
 PRODUCT = [path for path in MODULES if path.relative_to(ROOT).parts[0] != "tests"]
 TESTS = [path for path in MODULES if path.name.startswith("test_")]
 
@@ -148,6 +145,24 @@ def test_nothing_is_left_for_later(path: Path) -> None:
         assert re.match("# type: ignor" + r"e\[[a-z, -]+\]  # \S+", ignored), (
             f"no reason: {ignored}"
         )
+
+
+NAMELESS = {"one", "found", "told", "both", "so_far", "there"}
+"""Names that do not say what a value is."""
+
+
+@each(
+    [path for path in PRODUCT if path.relative_to(ROOT).parts[0] not in ("benchmarks", "examples")]
+)
+def test_values_have_names(path: Path) -> None:
+    """No variable or parameter has a name that does not say what its value is."""
+    nameless = [
+        node.lineno
+        for node in ast.walk(tree(path))
+        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NAMELESS)
+        or (isinstance(node, ast.arg) and node.arg in NAMELESS)
+    ]
+    assert not nameless, f"lines {nameless}"
 
 
 @each(PRODUCT)

@@ -192,8 +192,8 @@ class _AcknowledgeRequest:
             some = types[begin - first : end - first + 1]
             cuts = [
                 begin + number
-                for number, (one, other) in enumerate(pairwise(some), 1)
-                if one != other
+                for number, (kind, other) in enumerate(pairwise(some), 1)
+                if kind != other
             ]
             for run in batch.cover(begin, end, cuts):
                 yield run, types[run.first - first]

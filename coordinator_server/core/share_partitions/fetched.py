@@ -86,9 +86,9 @@ class FetchedBatches:
         """
         if not self.aborted:
             return []
-        waiting = sorted(self.aborted, key=lambda one: -one[1])
+        waiting = sorted(self.aborted, key=lambda transaction: -transaction[1])
         producer_ids: set[int] = set()
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         for header in iterate_batches(self.records, end=self._end):
             if header.producer_id < 0:
                 continue
@@ -100,8 +100,8 @@ class FetchedBatches:
                     producer_ids.discard(header.producer_id)
                     continue
             if header.is_transactional and header.producer_id in producer_ids:
-                found.append((header.base_offset, header.last_offset))
-        return found
+                ranges.append((header.base_offset, header.last_offset))
+        return ranges
 
     def _last_of(self, index: int) -> int:
         fields = self._fields[index]

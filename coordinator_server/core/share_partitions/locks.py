@@ -56,13 +56,13 @@ class AcquisitionLocks:
     def expired(self, now_ms: int) -> list[AcquisitionLock]:
         """Remove and return the locks whose deadline has passed, earliest first."""
         heap = self._heap
-        found: list[AcquisitionLock] = []
+        expired: list[AcquisitionLock] = []
         while heap and heap[0][0] <= now_ms:
             lock = heappop(heap)[2]
             if lock.held:
                 lock.has_expired = True
-                found.append(lock)
-        return found
+                expired.append(lock)
+        return expired
 
     def clear(self) -> None:
         """Remove all locks."""

@@ -62,7 +62,7 @@ class ShareSession:
             yield
         if has_forgotten:
             fetched = {topic_id for topic_id, _ in self.partitions}
-            for topic_id in [one for one in self.names if one not in fetched]:
+            for topic_id in [name for name in self.names if name not in fetched]:
                 del self.names[topic_id]
 
     def has_news(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:

@@ -25,13 +25,13 @@ _STEP_BATCHES = 1000
 
 
 def combine_batches(
-    so_far: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
+    known: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
     """Return both batch lists combined, ascending and disjoint, from `start_offset` on (-1: all).
 
     The caller must have checked `cannot_combine`.
     """
-    pruned = list(_pruned((*so_far, *new), start_offset))
+    pruned = list(_pruned((*known, *new), start_offset))
     if len(pruned) > 1:
         pruned.sort(key=_FIRST_OFFSET)
         pruned = run_all(_sweep(iter(pruned)))
@@ -47,13 +47,13 @@ def combine_in_steps(
     that end before they begin are kept, for `cannot_combine` to refuse.
     """
     if len(asked) <= _STEP_BATCHES:
-        return [_state_batch(one) for one in asked]
+        return [_state_batch(batch) for batch in asked]
     runs: list[list[WriteStateBatch]] = []
     invalid: list[WriteStateBatch] = []
     for start in range(0, len(asked), _STEP_BATCHES):
         some = asked[start : start + _STEP_BATCHES]
-        invalid += (one for one in some if one.last_offset < one.first_offset)
-        valid = (one for one in some if one.last_offset >= one.first_offset)
+        invalid += (batch for batch in some if batch.last_offset < batch.first_offset)
+        valid = (batch for batch in some if batch.last_offset >= batch.first_offset)
         runs.append(sorted(valid, key=_FIRST_OFFSET))
         yield
     ordered = merge(*runs, key=_FIRST_OFFSET)
@@ -63,18 +63,18 @@ def combine_in_steps(
 
 
 def cannot_combine(
-    so_far: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int
+    known: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int
 ) -> bool:
     """Return whether one of several batches ends before it begins.
 
     Kafka throws for such a batch, but keeps it if it is the only batch.
     """
     # `so_far` is already combined, so it can hold an invalid batch only if it has no other batch.
-    suspects = (*so_far, *new) if len(so_far) == 1 else new
-    if not any(one.last_offset < one.first_offset for one in suspects):
+    suspects = (*known, *new) if len(known) == 1 else new
+    if not any(suspect.last_offset < suspect.first_offset for suspect in suspects):
         return False
-    pruned = list(_pruned((*so_far, *new), start_offset))
-    return len(pruned) > 1 and any(one.last_offset < one.first_offset for one in pruned)
+    pruned = list(_pruned((*known, *new), start_offset))
+    return len(pruned) > 1 and any(batch.last_offset < batch.first_offset for batch in pruned)
 
 
 def _state_batch(asked: WriteStateBatch) -> StateBatch:

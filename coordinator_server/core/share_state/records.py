@@ -106,8 +106,10 @@ def decode_record(key_data: bytes, value_data: bytes | None) -> ShareRecord:
         return ShareSnapshot(share_partition, None)
     value, _ = decode_share_state_value(key, value_data)
     batches = tuple(
-        StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in value.state_batches
+        StateBatch(
+            batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count
+        )
+        for batch in value.state_batches
     )
     if isinstance(value, ShareUpdateValue):
         return ShareUpdate(

@@ -61,7 +61,9 @@ def missing_partitions(
     if error is not ErrorCode.NONE:
         return error, ()
     assert metadata is not None
-    return ErrorCode.NONE, [one for one in partitions if one not in metadata.partitions]
+    return ErrorCode.NONE, [
+        partition for partition in partitions if partition not in metadata.partitions
+    ]
 
 
 def _error(

@@ -42,14 +42,14 @@ def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool
     """
     refused: dict[int, Any] = {}
     left = []
-    for number, one in enumerate(request.resources):
-        if one.resource_type not in ASKED_TYPES:
+    for number, resource in enumerate(request.resources):
+        if resource.resource_type not in ASKED_TYPES:
             return True
-        kind, name = _asked(one)
+        kind, name = _asked(resource)
         if asking.access.allows(Operation.DESCRIBE_CONFIGS, kind, name):
-            left.append(one)
+            left.append(resource)
         else:
-            refused[number] = refusals.describe_configs(one, AUTHORIZATION_FAILED[kind])
+            refused[number] = refusals.describe_configs(resource, AUTHORIZATION_FAILED[kind])
         yield
     if refused:
         request.resources = left
@@ -70,25 +70,25 @@ def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, N
 
 def _alter(asking: Asking, request: Any, refuse: Refused) -> Generator[None, None, bool]:
     counts: Counter[tuple[int, str]] = Counter()
-    for one in request.resources:
-        counts[one.resource_type, one.resource_name] += 1
+    for resource in request.resources:
+        counts[resource.resource_type, resource.resource_name] += 1
         yield
     left: list[Any] = []
     refused: dict[int, Any] = {}
     unlogged = asking.access.unlogged
-    for number, one in enumerate(request.resources):
+    for number, resource in enumerate(request.resources):
         passes = (
-            one.resource_type not in ASKED_TYPES
-            or counts[one.resource_type, one.resource_name] > 1
-            or unlogged.allows(Operation.ALTER_CONFIGS, *_asked(one))
-            or (yield from is_malformed(one))
+            resource.resource_type not in ASKED_TYPES
+            or counts[resource.resource_type, resource.resource_name] > 1
+            or unlogged.allows(Operation.ALTER_CONFIGS, *_asked(resource))
+            or (yield from is_malformed(resource))
         )
         if passes:
-            left.append(one)
+            left.append(resource)
         else:
-            kind, name = _asked(one)
+            kind, name = _asked(resource)
             asking.access.log(Operation.ALTER_CONFIGS, kind, name)
-            refused[number] = refuse(one, AUTHORIZATION_FAILED[kind])
+            refused[number] = refuse(resource, AUTHORIZATION_FAILED[kind])
         yield
     if refused:
         request.resources = left

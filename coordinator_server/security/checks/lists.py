@@ -42,7 +42,7 @@ def list_transactions(asking: Asking, request: Any) -> Generator[None, None, boo
 _TRANSACTIONS = Entries(
     Operation.DESCRIBE,
     ResourceType.TRANSACTIONAL_ID,
-    lambda broker, one: str(one),
+    lambda broker, entry: str(entry),
     refusals.describe_transaction,
     "transactional_ids",
 )
@@ -74,7 +74,7 @@ class DescribedGroups:
         self._entries = Entries(
             Operation.DESCRIBE,
             ResourceType.GROUP,
-            lambda broker, one: str(one),
+            lambda broker, entry: str(entry),
             refusals.in_one_step(refused),
             field,
         )

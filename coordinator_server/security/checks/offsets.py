@@ -175,10 +175,10 @@ ALTERED_SHARE_OFFSETS = Entries(
 def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
     """Leave the topics that may be read; refused topics include their id, as in Kafka."""
     yield from ALTERED_SHARE_OFFSETS.serve(asking, request)
-    for one in asking.rights.refused.values():
-        known = asking.broker.topics.topic(one.topic_name)
+    for topic in asking.rights.refused.values():
+        known = asking.broker.topics.topic(topic.topic_name)
         if known is not None:
-            one.topic_id = known.topic_id
+            topic.topic_id = known.topic_id
         yield
     return True
 

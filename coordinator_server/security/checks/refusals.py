@@ -87,9 +87,10 @@ def by_partition(
         answer = topic_result(**{name: getattr(topic, name) for name in names})
         entries = (
             partition_result(
-                **{index: one if isinstance(one, int) else getattr(one, index)}, **fields
+                **{index: partition if isinstance(partition, int) else getattr(partition, index)},
+                **fields,
             )
-            for one in getattr(topic, asked)
+            for partition in getattr(topic, asked)
         )
         return with_partitions(answer, entries)
 
@@ -101,8 +102,8 @@ def produce(topic: Any, error: ErrorCode) -> Refusal:
     return with_partitions(
         TopicProduceResponse(name=topic.name, topic_id=topic.topic_id),
         (
-            PartitionProduceResponse(index=one.index, error_code=error, base_offset=-1)
-            for one in topic.partition_data
+            PartitionProduceResponse(index=partition.index, error_code=error, base_offset=-1)
+            for partition in topic.partition_data
         ),
         "partition_responses",
     )

@@ -83,9 +83,9 @@ def _each_user(call: CheckedCall, request: Any, error: ErrorCode, message: str |
     """Return the AlterUserScramCredentials error once for each distinct user."""
     counts: Counts[str] = Counts()
     results = []
-    for one in chain(request.deletions, request.upsertions):
-        if counts.add(one.name) == 1:
-            results.append(refusals.alter_user(one.name, error, message))
+    for change in chain(request.deletions, request.upsertions):
+        if counts.add(change.name) == 1:
+            results.append(refusals.alter_user(change.name, error, message))
         yield
     yield from counts.clear()
     return _response(call.api_name)(results=results)
@@ -140,7 +140,8 @@ def _row(
 ) -> Row:
     """Return a row that checks entries, and the cluster operations that make this unnecessary."""
     checks = [
-        AccessCheck(one, _CLUSTER, "kafka-cluster", "topics are asked") for one in entries.unless
+        AccessCheck(operation, _CLUSTER, "kafka-cluster", "topics are asked")
+        for operation in entries.unless
     ]
     checks.append(AccessCheck(entries.operation, entries.resource_type, resource))
     return Row(wholes, tuple(checks), entries.serve, refuse)
@@ -269,7 +270,7 @@ TABLE: dict[str, Row] = {
         Entries(
             Operation.DESCRIBE,
             _TOPIC,
-            lambda broker, one: str(one.topic),
+            lambda broker, entry: str(entry.topic),
             refusals.offset_for_leader_epoch,
             unless=(Operation.CLUSTER_ACTION,),
         )
@@ -330,7 +331,7 @@ TABLE: dict[str, Row] = {
         Entries(
             Operation.DELETE,
             _GROUP,
-            lambda broker, one: str(one),
+            lambda broker, entry: str(entry),
             refusals.delete_group,
             "groups_names",
         ),

@@ -47,11 +47,11 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
     version = asking.call.api_version
     is_all = asked is None or (version == 0 and not asked)
     if not is_all:
-        for one in asked:
-            without_name = one.name is None and (
-                version < _TOPIC_IDS_SINCE or one.topic_id == ZERO_UUID
+        for topic in asked:
+            without_name = topic.name is None and (
+                version < _TOPIC_IDS_SINCE or topic.topic_id == ZERO_UUID
             )
-            if without_name or (version < _TOPIC_IDS_SINCE and one.topic_id != ZERO_UUID):
+            if without_name or (version < _TOPIC_IDS_SINCE and topic.topic_id != ZERO_UUID):
                 return True  # the handler refuses the whole request
             yield
         yield from _asked_topics(asking, request)
@@ -62,7 +62,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
 def _asked_topics(asking: Asking, request: Any) -> Steps:
     """Leave the topics that are not refused; refused creations come before hidden topics."""
     access, topics = asking.access, asking.broker.topics
-    by_id = any(one.topic_id != ZERO_UUID for one in request.topics)
+    by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics)
     creates = (
         not by_id
         and request.allow_auto_topic_creation
@@ -72,21 +72,21 @@ def _asked_topics(asking: Asking, request: Any) -> Steps:
     left: list[Any] = []
     not_made: dict[str, MetadataResponseTopic] = {}
     hidden: dict[str, MetadataResponseTopic] = {}
-    for one in request.topics:
-        known = topics.topic_by_id(one.topic_id) if by_id else None
-        name = one.name if not by_id else None if known is None else known.name
+    for topic in request.topics:
+        known = topics.topic_by_id(topic.topic_id) if by_id else None
+        name = topic.name if not by_id else None if known is None else known.name
         if name is None:
-            left.append(one)
+            left.append(topic)
         elif not access.topic(Operation.DESCRIBE, name):
             hidden[name] = MetadataResponseTopic(
-                error_code=_REFUSED, name=None if by_id else name, topic_id=one.topic_id
+                error_code=_REFUSED, name=None if by_id else name, topic_id=topic.topic_id
             )
         elif creates and topics.topic(name) is None and not access.topic(Operation.CREATE, name):
             not_made[name] = MetadataResponseTopic(
                 error_code=_REFUSED, name=name, is_internal=is_internal(name)
             )
         else:
-            left.append(one)
+            left.append(topic)
         yield
     request.topics = left
     asking.rights.refused = dict(enumerate((*not_made.values(), *hidden.values())))
@@ -118,7 +118,7 @@ def valid_name(broker: object, topic: Any) -> str | None:
 _CREATIONS = Entries(
     Operation.CREATE,
     ResourceType.TOPIC,
-    lambda broker, one: None if one.name == "__cluster_metadata" else str(one.name),
+    lambda broker, topic: None if topic.name == "__cluster_metadata" else str(topic.name),
     refusals.create_topic,
     unless=(Operation.CREATE,),
     passes_duplicates=True,
@@ -143,16 +143,16 @@ def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
     states = getattr(request, field)
     if not by_state:
         states = [DeleteTopicState(name=name) for name in states]
-    names = Counter(one.name for one in states)
-    ids = Counter(one.topic_id for one in states)
+    names = Counter(state.name for state in states)
+    ids = Counter(state.topic_id for state in states)
     left: list[Any] = []
     refused: dict[int, DeletableTopicResult] = {}
-    for number, one in enumerate(states):
-        is_odd = (one.name is None) == (one.topic_id == ZERO_UUID)
-        is_twice = (ids[one.topic_id] if one.name is None else names[one.name]) > 1
-        answer = None if is_odd or is_twice else _deletion_refusal(asking, one)
+    for number, state in enumerate(states):
+        is_odd = (state.name is None) == (state.topic_id == ZERO_UUID)
+        is_twice = (ids[state.topic_id] if state.name is None else names[state.name]) > 1
+        answer = None if is_odd or is_twice else _deletion_refusal(asking, state)
         if answer is None:
-            left.append(one if by_state else one.name)
+            left.append(state if by_state else state.name)
         else:
             refused[number] = answer
         yield
@@ -161,16 +161,16 @@ def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
     return True
 
 
-def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicResult | None:
+def _deletion_refusal(asking: Asking, state: DeleteTopicState) -> DeletableTopicResult | None:
     """Return the refusal of a topic, or None.
 
     A request by id does not reveal the name of a topic that the client may not describe.
     """
     access, topics = asking.access, asking.broker.topics
-    by_id = one.name is None
+    by_id = state.name is None
     topic: Topic | None
-    topic = topics.topic_by_id(one.topic_id) if one.name is None else topics.topic(one.name)
-    name = one.name if topic is None else topic.name
+    topic = topics.topic_by_id(state.topic_id) if state.name is None else topics.topic(state.name)
+    name = state.name if topic is None else topic.name
     if name is None:
         return None
     is_described = access.topic(Operation.DESCRIBE, name)
@@ -180,7 +180,7 @@ def _deletion_refusal(asking: Asking, one: DeleteTopicState) -> DeletableTopicRe
         return None
     return DeletableTopicResult(
         name=None if by_id and not is_described else name,
-        topic_id=one.topic_id,
+        topic_id=state.topic_id,
         error_code=_REFUSED,
         error_message=_REFUSED.message,
     )

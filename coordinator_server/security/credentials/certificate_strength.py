@@ -34,7 +34,9 @@ _CURVES = frozenset(
 
 def accept_old_algorithms(context: ssl.SSLContext) -> None:
     """Accept certificates with SHA-1 signatures or short keys; cipher suites stay the same."""
-    older = [str(one["name"]) for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"]
+    older = [
+        str(cipher["name"]) for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"
+    ]
     context.set_ciphers(":".join(["@SECLEVEL=0", *older]))
 
 
@@ -84,7 +86,7 @@ def _verified_chain(session: Any) -> Sequence[bytes]:
     if hasattr(session, "get_verified_chain"):  # Python 3.13 and newer have this method
         return session.get_verified_chain() or ()
     chain = session._sslobj.get_verified_chain() or ()
-    return [ssl.PEM_cert_to_DER_cert(one.public_bytes()) for one in chain]
+    return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in chain]
 
 
 def _first(encoded: bytes) -> tuple[int, bytes]:

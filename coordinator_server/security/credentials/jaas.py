@@ -89,7 +89,7 @@ def parse_jaas_file(text: str, properties: Mapping[str, str]) -> dict[str, list[
         while (token := tokens.next()).kind != "}":
             module = _parse_module(token, tokens)
             try:
-                options = {key: _expand(one, properties) for key, one in module.options.items()}
+                options = {key: _expand(value, properties) for key, value in module.options.items()}
             except JaasError as error:
                 raise JaasError(f"{tokens.at(token)}: {error}") from None
             modules.append(LoginModule(module.name, options))

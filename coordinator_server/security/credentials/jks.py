@@ -107,7 +107,7 @@ def reveal_key(protected_key: bytes, password: str) -> bytes:
     while len(stream) < len(covered):
         last = hashlib.sha1(_bytes(password) + last).digest()
         stream += last
-    key = bytes(one ^ other for one, other in zip(covered, stream, strict=False))
+    key = bytes(left ^ other for left, other in zip(covered, stream, strict=False))
     if not compare_digest(hashlib.sha1(_bytes(password) + key).digest(), digest):
         raise WrongPasswordError
     return key

@@ -33,5 +33,5 @@ class ScramMechanism(NamedTuple):
 
 SHA_256 = ScramMechanism("SCRAM-SHA-256", 1, "sha256", 4096)
 SHA_512 = ScramMechanism("SCRAM-SHA-512", 2, "sha512", 4096)
-SCRAM_BY_NAME = {one.name: one for one in (SHA_256, SHA_512)}
-SCRAM_BY_TYPE = {one.type_id: one for one in (SHA_256, SHA_512)}
+SCRAM_BY_NAME = {mechanism.name: mechanism for mechanism in (SHA_256, SHA_512)}
+SCRAM_BY_TYPE = {mechanism.type_id: mechanism for mechanism in (SHA_256, SHA_512)}

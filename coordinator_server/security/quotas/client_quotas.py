@@ -54,9 +54,9 @@ class ClientQuotas:
         self._quotas: dict[Entity, Quotas] = {}
         # host with a quota -> its address when the quota was set
         self._addresses: dict[str, str] = {}
-        for one in state.section(_SECTION):
+        for entry in state.section(_SECTION):
             try:
-                self._load(one)
+                self._load(entry)
             except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
                 raise StorageError(f"a quota in the data directory is damaged ({error})") from error
 
@@ -132,7 +132,7 @@ class ClientQuotas:
             if not isinstance(address, str):
                 raise TypeError("an address is no text")
             self._addresses[host] = address
-        quotas = {key: float(one) for key, one in kept["quotas"].items()}
+        quotas = {key: float(limit) for key, limit in kept["quotas"].items()}
         self._quotas[entity_of(names)] = quotas
 
     def _change(
@@ -176,10 +176,10 @@ class ClientQuotas:
 def address_of(host: str) -> str | None:
     """Return the address of a host name or address, or None if it cannot be resolved."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return None
-    return str(found[0][4][0])
+    return str(addresses[0][4][0])
 
 
 def _part(names: Mapping[str, str | None], kind: str) -> Part:

@@ -80,15 +80,15 @@ class ConnectionRates:
         of_listener = [self._listeners[listener]]
         if listener != self._protected:
             of_listener.append(self._broker)
-        listener_ms = max(self._record(one, now_ms) for one in of_listener)
+        listener_ms = max(self._record(sensor, now_ms) for sensor in of_listener)
         limit = self._limit(address)
         if limit == NO_LIMIT:
             return Admission(listener_ms, 0)
         rate = self._addresses.of(address, now_ms, lambda: Rate(self._windows, limit))
         address_ms = self._record(rate, now_ms)
         if address_ms:
-            for one in (rate, *of_listener):
-                one.record(-1, now_ms)  # a refused connection does not count
+            for sensor in (rate, *of_listener):
+                sensor.record(-1, now_ms)  # a refused connection does not count
         return Admission(listener_ms, address_ms)
 
     def _limit(self, address: str) -> float:

@@ -152,8 +152,8 @@ def changed(before: Quotas, wanted: Wanted) -> Quotas:
     keys += sorted(new, key=lambda key: java_bucket(key, _DEFAULT_TABLE_SIZE))
     size = next(size for size in _TABLE_SIZES if len(keys) <= 0.75 * size)
     keys.sort(key=lambda key: java_bucket(key, size))
-    both = {**before, **wanted}
-    return {key: value for key in keys if (value := both[key]) is not None}
+    merged = {**before, **wanted}
+    return {key: value for key in keys if (value := merged[key]) is not None}
 
 
 def _error(entity: Entity, wanted: Wanted, is_host: Callable[[str], bool]) -> Error:
@@ -229,15 +229,15 @@ def describe(
         )
     if strict and not conditions:
         return []
-    found = []
+    described = []
     for entity, values in quotas.items():
         yield
         names = dict(entity)
         if strict and len(names) != len(conditions):
             continue
-        if all(_matches(names, one) for one in conditions.values()):
-            found.append((entity, values))
-    return found
+        if all(_matches(names, condition) for condition in conditions.values()):
+            described.append((entity, values))
+    return described
 
 
 def _matches(names: Mapping[str, str | None], component: Component) -> bool:

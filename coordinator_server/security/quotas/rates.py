@@ -39,10 +39,10 @@ class Sensors(Generic[K, S]):
 
     def of(self, key: K, now_ms: int, new: Callable[[], S]) -> S:
         """Return the sensor of a key and mark it as used; `new` creates a missing sensor."""
-        found = self._sensors.get(key)
-        if found is None and len(self._sensors) >= self._purge_at:
+        existing = self._sensors.get(key)
+        if existing is None and len(self._sensors) >= self._purge_at:
             self._purge(now_ms)
-        sensor = new() if found is None else found[0]
+        sensor = new() if existing is None else existing[0]
         self._sensors[key] = sensor, now_ms
         return sensor
 

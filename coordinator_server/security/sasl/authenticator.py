@@ -266,7 +266,7 @@ class SaslAuthenticator:
         except SaslRefusalError as error:
             # The mechanism's message may reveal whether a user exists, so it is not sent.
             message = (
-                error.told
+                error.message
                 if isinstance(error, SaslAuthenticationError)
                 else f"Authentication failed during {self._what} due to invalid credentials with "
                 f"SASL mechanism {self._mechanism_name}"
@@ -290,9 +290,9 @@ class SaslAuthenticator:
         _check_size(header, frame)
         request = _decode(header, frame, position)
         spec = SPEC_BY_KEY[header.api_key]
-        told = f"Unexpected Kafka request of type {spec.constant} during SASL authentication."
+        message = f"Unexpected Kafka request of type {spec.constant} during SASL authentication."
         response = self._client.failed(
-            spec, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, told
+            spec, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, message
         )
         self._fail(reason, _encode(header, response))
 

@@ -91,7 +91,9 @@ def settings_of_jaas_file(config: Config, options: JvmOptions) -> dict[str, str]
             missing = f"there is no section {own} or {_SECTION}"
             if section in sections:
                 missing = f"section {section} has no {PLAIN_MODULE} with an option user_NAME"
-                if others := [one.name for one in sections[section] if _CLASS.fullmatch(one.name)]:
+                if others := [
+                    module.name for module in sections[section] if _CLASS.fullmatch(module.name)
+                ]:
                     missing += f", only {', '.join(others)}"
             raise ConfigError(
                 f"{VARIABLE}: {path}: {missing}, and listener {listener} needs users for PLAIN"

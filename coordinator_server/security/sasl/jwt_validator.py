@@ -129,7 +129,7 @@ class JwtValidator:
         items = [scope] if isinstance(scope, str) else scope
         if not isinstance(items, list):
             return
-        if not all(isinstance(one, str) and one.strip() for one in items):
+        if not all(isinstance(item, str) and item.strip() for item in items):
             raise BearerTokenError("a scope is empty")
         if len(set(items)) != len(items):
             raise BearerTokenError("a scope is there twice")

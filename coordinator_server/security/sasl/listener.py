@@ -71,7 +71,7 @@ class SaslListener:
             from coordinator_server.security.sasl.oauthbearer import new_oauthbearer
 
             module = self._module(mechanism, config)
-            own = [one for one in config.listeners() if one.name == self.name]
+            own = [listener for listener in config.listeners() if listener.name == self.name]
             listener = own[0] if own else Listener(self.name, "", 0)
             return new_oauthbearer(config, module, self._security, listener)
         from coordinator_server.security.credentials.scram_mechanisms import SCRAM_BY_NAME

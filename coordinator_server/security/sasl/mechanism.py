@@ -21,11 +21,11 @@ class SaslRefusalError(Exception):
 
 
 class SaslAuthenticationError(SaslRefusalError):
-    """The client is refused and gets the message `told`; `reason`, if given, is logged."""
+    """The client is refused and gets the message `message`; `reason`, if given, is logged."""
 
-    def __init__(self, told: str, reason: str | None = None) -> None:
-        super().__init__(told if reason is None else reason)
-        self.told = told
+    def __init__(self, message: str, reason: str | None = None) -> None:
+        super().__init__(message if reason is None else reason)
+        self.message = message
 
 
 class UnreadableTokenError(Exception):

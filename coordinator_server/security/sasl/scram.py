@@ -219,7 +219,7 @@ class Scram:
         signature = mechanism.hmac(credential.stored_key, signed)
         if len(final.proof) != len(signature):
             raise UnreadableTokenError("a proof of another length")
-        client_key = bytes(one ^ other for one, other in zip(signature, final.proof, strict=True))
+        client_key = bytes(left ^ other for left, other in zip(signature, final.proof, strict=True))
         if not hmac.compare_digest(mechanism.hash(client_key), credential.stored_key):
             raise SaslRefusalError("Invalid client credentials")
         server_signature = mechanism.hmac(credential.server_key, signed)

@@ -115,7 +115,7 @@ def _no_constant(name: str) -> None:
 
 def _converted(value: Any) -> Any:
     if isinstance(value, list):
-        return [str(_text(one)) for one in value]
+        return [str(_text(item)) for item in value]
     return value if _is_number(value) else _text(value)
 
 
@@ -151,5 +151,5 @@ def _scope(value: Any) -> set[str]:
     if isinstance(value, str):
         return {value.strip()} if value.strip() else set()
     if isinstance(value, list):
-        return {one.strip() for one in value if one.strip()}
+        return {item.strip() for item in value if item.strip()}
     raise BearerTokenError("the scope in the token is neither a text nor a list")

@@ -136,7 +136,7 @@ class ScramUsers:
             known = deletions.pop(name, None), upsertions.pop(name, None)
             if name in errors:
                 pass
-            elif any(one is not None for one in known):
+            elif any(credential is not None for credential in known):
                 errors[name] = UserResult(name, ErrorCode.DUPLICATE_RESOURCE, TWICE)
             elif problem := _check_upsertion(upsertion):
                 errors[name] = problem
@@ -151,12 +151,12 @@ class ScramUsers:
             return [UserResult(name, unknown, text) for name in (*names, *errors)]
         if names:
             new = []
-            for one in upsertions.values():
-                mechanism = SCRAM_BY_TYPE[one.mechanism]
+            for other in upsertions.values():
+                mechanism = SCRAM_BY_TYPE[other.mechanism]
                 credential = credential_of(
-                    mechanism, bytes(one.salt), bytes(one.salted_password), one.iterations
+                    mechanism, bytes(other.salt), bytes(other.salted_password), other.iterations
                 )
-                new.append(_New.of(one.name, mechanism.name, credential))
+                new.append(_New.of(other.name, mechanism.name, credential))
                 yield
             gone: dict[tuple[str, str], Kept] = {}
             for name, deletion in deletions.items():
@@ -191,7 +191,7 @@ class ScramUsers:
         """Set credentials and remove others, which may already be removed."""
         self._state.change_kept(
             SECTION,
-            put=[one.kept for one in new],
+            put=[change.kept for change in new],
             drop=list(gone.values()),
         )
         for user, mechanism in gone:
@@ -199,8 +199,8 @@ class ScramUsers:
             of_user.pop(mechanism, None)
             if not of_user:
                 self._credentials.pop(user, None)
-        for one in new:
-            self._credentials.setdefault(one.user, {})[one.mechanism] = one.credential
+        for change in new:
+            self._credentials.setdefault(change.user, {})[change.mechanism] = change.credential
 
     def _check_deletion(self, deletion: ScramCredentialDeletion) -> UserResult | None:
         problem = _check_name(deletion.name, deletion.mechanism)

@@ -110,27 +110,34 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     if problem := _problem_of_type(store) or _problem_of_trust_store(store, text):
         raise store.error(*problem)
     if text is not None:
-        found = _pem_certificates(text, store, "certificates")
+        certificates = _pem_certificates(text, store, "certificates")
     elif store.location is None:
         return None
     elif store.type == "PEM":
-        found = _pem_certificates(_text(store), store, "location")
+        certificates = _pem_certificates(_text(store), store, "location")
     else:
         data = store.read()
         if data[:4] == MAGIC:
             # Java trusts the first certificate of a key's chain (TrustStoreUtil).
             chains = [entry.chain[:1] for entry in _jks(data, store)]
-            found = [_certificate(one, store) for chain in chains for one in chain]
+            certificates = [_certificate(content, store) for chain in chains for content in chain]
         else:
             opened = _pkcs12(data, store)
-            found = [one.certificate for one in opened.additional_certs]
+            certificates = [entry.certificate for entry in opened.additional_certs]
             if opened.key is not None and opened.cert is not None:
                 own = opened.cert.certificate
-                chain_of_key = _chain(own, found)
-                found = [own, *(one for one in found if one not in chain_of_key)]
-    if not found:
+                chain_of_key = _chain(own, certificates)
+                certificates = [
+                    own,
+                    *(
+                        certificate
+                        for certificate in certificates
+                        if certificate not in chain_of_key
+                    ),
+                ]
+    if not certificates:
         raise store.error("location", "there is no trusted certificate in it")
-    return [one.public_bytes(Encoding.DER) for one in found]
+    return [certificate.public_bytes(Encoding.DER) for certificate in certificates]
 
 
 def files(config: Config) -> tuple[str, ...]:
@@ -267,7 +274,7 @@ def _jks_key(data: bytes, store: _Store, key_password: str | None) -> KeyEntry:
         raise store.error("location", reason) from None
     except ValueError as error:
         raise store.error("location", str(error)) from None
-    chain = tuple(_certificate(one, store) for one in entry.chain)
+    chain = tuple(_certificate(content, store) for content in entry.chain)
     return KeyEntry(_key(key, store, "location"), chain)
 
 
@@ -287,7 +294,7 @@ def _pkcs12_key(data: bytes, store: _Store, key_password: str | None) -> KeyEntr
         raise store.error("location", reason)
     if opened.key is None or opened.cert is None:
         raise store.error("location", "there is no private key with a certificate in it")
-    others = [one.certificate for one in opened.additional_certs]
+    others = [entry.certificate for entry in opened.additional_certs]
     return KeyEntry(opened.key, (opened.cert.certificate, *_chain(opened.cert.certificate, others)))
 
 
@@ -295,7 +302,11 @@ def _chain(certificate: x509.Certificate, others: list[x509.Certificate]) -> lis
     """Return the certificates of `others` that lead from a certificate to its root, in order."""
     chain = [certificate]
     while chain[-1].issuer != chain[-1].subject:
-        issuers = [one for one in others if one.subject == chain[-1].issuer and one not in chain]
+        issuers = [
+            issuer
+            for issuer in others
+            if issuer.subject == chain[-1].issuer and issuer not in chain
+        ]
         if not issuers:
             break
         chain.append(issuers[0])

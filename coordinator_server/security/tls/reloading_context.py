@@ -116,10 +116,10 @@ class ReloadingContext:
     def _warn_of_expiry(self) -> None:
         """Log certificates that are not valid now; they are served anyway, as in Kafka."""
         now = datetime.now(UTC)
-        for one in self._entry.chain:
-            start, end = one.not_valid_before_utc, one.not_valid_after_utc
+        for certificate in self._entry.chain:
+            start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             if not start <= now <= end:
-                subject = one.subject.rfc4514_string()
+                subject = certificate.subject.rfc4514_string()
                 period = f"{subject} is valid from {start.isoformat()} to {end.isoformat()}"
                 LOG.emit("certificates.expired", listener=self._listener_name, reason=period)
 
@@ -174,10 +174,10 @@ def _naming(settings: tuple[str, str], config: Config) -> Iterator[None]:
 
 def _stamp(name: str) -> _Stamp:
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _names(certificate: x509.Certificate) -> set[str]:

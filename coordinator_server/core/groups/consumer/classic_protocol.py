@@ -41,7 +41,9 @@ def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMe
 
 def protocols_of(classic: ClassicMemberMetadata) -> Protocols:
     """Return the protocols of a classic-protocol member, in its order of preference."""
-    return tuple((one.name, bytes(one.metadata)) for one in classic.supported_protocols)
+    return tuple(
+        (protocol.name, bytes(protocol.metadata)) for protocol in classic.supported_protocols
+    )
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> Listed:
@@ -58,7 +60,7 @@ def assigned_partitions(
 
 
 def _by_id(named: Iterable[TopicPartition], topics: TopicsView) -> list[tuple[bytes, list[int]]]:
-    known = [(topics.topic(one.topic), one.partitions) for one in named]
+    known = [(topics.topic(entry.topic), entry.partitions) for entry in named]
     return [(topic.topic_id, partitions) for topic, partitions in known if topic is not None]
 
 

@@ -175,13 +175,13 @@ class ConsumerGroup(CommittingGroup):
                 del readers[topic]
         self._count_the_rest(member, -1)
 
-    def _count_the_rest(self, member: ConsumerMember, one: int) -> None:
+    def _count_the_rest(self, member: ConsumerMember, delta: int) -> None:
         if member.regex:
-            count(self.regex_members, member.regex, one)
+            count(self.regex_members, member.regex, delta)
         if member.classic is not None:
-            self.classic_count += one
+            self.classic_count += delta
             for protocol in member.classic.supported_protocols:
-                count(self.classic_protocols, protocol.name, one)
+                count(self.classic_protocols, protocol.name, delta)
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         """Set a member's current assignment and update the owners."""
@@ -205,10 +205,17 @@ class ConsumerGroup(CommittingGroup):
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
-        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records += [
+            target_record(group_id, member_id, target) for member_id, target in self.targets.items()
+        ]
         records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
-        records += [current_record(group_id, one, owned) for one, owned in self.currents.items()]
-        records += [regex_record(group_id, one, found) for one, found in self.resolved.items()]
+        records += [
+            current_record(group_id, member_id, owned) for member_id, owned in self.currents.items()
+        ]
+        records += [
+            regex_record(group_id, expression, resolution)
+            for expression, resolution in self.resolved.items()
+        ]
         if self.has_legacy_record:
             key = ConsumerGroupPartitionMetadataKey(group_id=group_id)
             records.append((key, ConsumerGroupPartitionMetadataValue()))
@@ -261,7 +268,7 @@ class ConsumerGroup(CommittingGroup):
             if member.regex:
                 count(expressions, member.regex, -1)
         names = set(self.readers)
-        names.difference_update(one for one, by in lost.items() if self.readers[one] == by)
+        names.difference_update(topic for topic, by in lost.items() if self.readers[topic] == by)
         for member in came:
             names.update(member.topics)
             if member.regex:
@@ -310,10 +317,10 @@ class ConsumerGroup(CommittingGroup):
         for topic in request.topics:
             known = self.environment.topics.topic(topic.name)
             topic_id = topic.topic_id if known is None else known.topic_id
-            for one in topic.partitions:
-                if is_too_long(one.committed_metadata, limit):
+            for partition in topic.partitions:
+                if is_too_long(partition.committed_metadata, limit):
                     continue  # too long metadata fails with its own error, whatever the epoch
-                if not holds_at(current, topic_id, one.partition_index, received):
+                if not holds_at(current, topic_id, partition.partition_index, received):
                     return stale
         return ErrorCode.NONE
 
@@ -337,7 +344,7 @@ class ConsumerGroup(CommittingGroup):
         """Return whether a member subscribes to `topic`."""
         if topic in self.readers:
             return True
-        return any(topic in found.topics for found in self.resolved.values())
+        return any(topic in resolution.topics for resolution in self.resolved.values())
 
 
 def count(counts: dict[str, int], name: str, by: int) -> None:

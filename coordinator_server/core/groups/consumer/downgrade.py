@@ -102,7 +102,7 @@ def with_replaced(
         joining.member_id if member_id == replaced.member_id else member_id
         for member_id in group.members
     ]
-    others = [one for one in group.members.values() if one.member_id != replaced.member_id]
+    others = [member for member in group.members.values() if member.member_id != replaced.member_id]
     targets = {**group.targets, joining.member_id: group.targets.get(replaced.member_id, {})}
     cause = caused_by(Trigger.GROUP_DOWNGRADED, replaced) if has_to_rebalance else None
     tombstones = group_tombstones(group.group_id, ids, group.resolved)

@@ -377,7 +377,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     def _listed(self) -> Listed | None:
         """The partitions that the member reports as owned, or None if the field is null."""
         owned = self._request.topic_partitions
-        return None if owned is None else [(one.topic_id, one.partitions) for one in owned]
+        return None if owned is None else [(topic.topic_id, topic.partitions) for topic in owned]
 
     def _updated(self, member: ConsumerMember) -> ConsumerMember:
         """Return the member updated from the request, without the topics; null means unchanged."""

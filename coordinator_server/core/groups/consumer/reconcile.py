@@ -114,8 +114,10 @@ class PartitionReconciliation(NamedTuple):
             wanted = target.partitions.get(topic_id, frozenset())
             owned = current.assigned.get(topic_id, {})
             readable = wanted if topic_id in subscribed else frozenset()
-            keeps = {one: at for one, at in owned.items() if one in readable}
-            gives_up = {one: at for one, at in owned.items() if one not in readable}
+            keeps = {partition: at for partition, at in owned.items() if partition in readable}
+            gives_up = {
+                partition: at for partition, at in owned.items() if partition not in readable
+            }
             free: list[int] = []
             for partition in sorted(readable - owned.keys()):
                 if self._is_held(topic_id, partition):

@@ -98,7 +98,7 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Coordina
 
 def target_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Partitions:
     """Return the target assignment in a record."""
-    return {one.topic_id: frozenset(one.partitions) for one in value.topic_partitions}
+    return {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
 
 
 def current_record(group_id: str, member_id: str, current: CurrentAssignment) -> CoordinatorRecord:
@@ -119,7 +119,7 @@ def _with_epochs(owned: OwnedPartitions) -> list[TopicPartitions]:
         TopicPartitions(
             topic_id=topic_id,
             partitions=sorted(partitions),
-            assignment_epochs=[partitions[one] for one in sorted(partitions)],
+            assignment_epochs=[partitions[partition] for partition in sorted(partitions)],
         )
         for topic_id, partitions in owned.items()
     ]
@@ -200,10 +200,10 @@ def group_tombstones(
     """
     ids = [{"group_id": group_id, "member_id": member_id} for member_id in member_ids]
     records: list[CoordinatorRecord] = []
-    records += [(ConsumerGroupCurrentMemberAssignmentKey(**one), None) for one in ids]
-    records += [(ConsumerGroupTargetAssignmentMemberKey(**one), None) for one in ids]
+    records += [(ConsumerGroupCurrentMemberAssignmentKey(**fields), None) for fields in ids]
+    records += [(ConsumerGroupTargetAssignmentMemberKey(**fields), None) for fields in ids]
     records.append((ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None))
-    records += [(ConsumerGroupMemberMetadataKey(**one), None) for one in ids]
+    records += [(ConsumerGroupMemberMetadataKey(**fields), None) for fields in ids]
     records += [(_regex_key(group_id, expression), None) for expression in expressions]
     records.append(legacy_tombstone(group_id))
     records.append((ConsumerGroupMetadataKey(group_id=group_id), None))

@@ -118,17 +118,20 @@ def resolve_expressions(group: ConsumerGroup, now_ms: int, effects: Effects) -> 
     known = group.resolved if is_same else {}
     new = yield from resolve(group.regex_members.keys() - known, topics, now_ms, may_describe)
     resolved = {
-        one: new[one] if one in new else known[one]._replace(timestamp_ms=now_ms)
-        for one in group.regex_members
+        member: new[member] if member in new else known[member]._replace(timestamp_ms=now_ms)
+        for member in group.regex_members
     }
     if not resolved:
         return
-    records = [regex_record(group.group_id, one, found) for one, found in resolved.items()]
-    names = set(group.readers).union(*(found.topics for found in resolved.values()))
+    records = [
+        regex_record(group.group_id, expression, resolution)
+        for expression, resolution in resolved.items()
+    ]
+    names = set(group.readers).union(*(resolution.topics for resolution in resolved.values()))
     hashed = yield from metadata_hash(names, group.environment.topics)
     is_other = any(
-        found.topics != group.resolved.get(one, NEVER_RESOLVED).topics
-        for one, found in resolved.items()
+        resolution.topics != group.resolved.get(expression, NEVER_RESOLVED).topics
+        for expression, resolution in resolved.items()
     )
     if is_other or hashed != group.metadata_hash:
         records.append(epoch_record(group.group_id, group.epoch + 1, hashed))

@@ -280,7 +280,7 @@ def _risen(
     snapshot = before.snapshot
     if snapshot is None:  # in an upgrade, classic members keep their assignment
         snapshot = GroupSnapshot(group).without(
-            {one.member_id for one in group.members.values() if _classic(one) is None}
+            {member.member_id for member in group.members.values() if _classic(member) is None}
         )
     if account is not None and account.assigned_ms is None:
         after_ms = now_ms - account.started_ms
@@ -303,10 +303,16 @@ def _causes(before: Before, group: Any, *, is_new: bool) -> list[Cause]:
     """Infer the causes of an epoch change from the changes of the members."""
     touched, members = before.touched, group.members
     gone = [was for member_id, was in touched.items() if was and member_id not in members]
-    came = [members[one] for one, was in touched.items() if was is None and one in members]
+    came = [
+        members[member_id]
+        for member_id, was in touched.items()
+        if was is None and member_id in members
+    ]
     static = {instance_id(member) for member in gone} - {None}
-    if is_new and any(_classic(one) is not None for one in came):
-        return [cause_of(Trigger.GROUP_UPGRADED, one) for one in came if _classic(one) is None]
+    if is_new and any(_classic(member) is not None for member in came):
+        return [
+            cause_of(Trigger.GROUP_UPGRADED, member) for member in came if _classic(member) is None
+        ]
     causes = [
         cause_of(
             Trigger.MEMBER_REPLACED if instance_id(member) in static else Trigger.MEMBER_JOINED,
@@ -322,9 +328,9 @@ def _causes(before: Before, group: Any, *, is_new: bool) -> list[Cause]:
     ]
     if not causes:
         causes = [
-            cause_of(Trigger.METADATA_CHANGED, members[one])
-            for one, was in touched.items()
-            if one in members and _asks_for(was) != _asks_for(members[one])
+            cause_of(Trigger.METADATA_CHANGED, members[member_id])
+            for member_id, was in touched.items()
+            if member_id in members and _asks_for(was) != _asks_for(members[member_id])
         ]
     if not causes:
         is_same = group.metadata_hash == before.metadata_hash and group.kind is GroupKind.STREAMS

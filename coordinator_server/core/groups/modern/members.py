@@ -32,7 +32,7 @@ def is_blank(text: str) -> bool:
     trim() removes characters up to and including the space, but no other white space. Source:
     Utils.throwIfEmptyString.
     """
-    return all(one <= " " for one in text)
+    return all(character <= " " for character in text)
 
 
 class RefusedError(Exception):
@@ -228,15 +228,15 @@ def topic_names(group: Group, names: Sequence[str]) -> Computation[tuple[str, ..
     if len(names) <= STEP_ITEMS:
         return tuple(sorted(set(names)))
     left_bytes = group.environment.largest_write_bytes()
-    found: set[str] = set()
+    existing: set[str] = set()
     runs: deque[list[str]] = deque()
     for start in range(0, len(names), STEP_ITEMS):
-        new = set(names[start : start + STEP_ITEMS]) - found
+        new = set(names[start : start + STEP_ITEMS]) - existing
         left_bytes -= sum(map(len, new)) + len(new)
         if left_bytes < 0:
             error = client_error(ErrorCode.MESSAGE_TOO_LARGE)
             raise RefusedError(error, "The member subscribes to too many topics.")
-        found |= new
+        existing |= new
         runs.append(sorted(new))
         yield
     pace = Pace()

@@ -54,7 +54,7 @@ def _topic_hash(topic: KnownTopic, racks: Mapping[int, str]) -> int:
     data = _front(topic.topic_id, topic.name, len(topic.partitions))
     for index, partition in enumerate(topic.partitions):
         data += _INT32.pack(index)
-        for rack in sorted((racks[one] for one in partition.replicas), key=_java_order):
+        for rack in sorted((racks[replica] for replica in partition.replicas), key=_java_order):
             data += _INT32.pack(len(rack.encode("utf-16-le")) // 2)
             _put_text(data, rack)
     return _xxh3(data)

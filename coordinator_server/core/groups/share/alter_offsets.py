@@ -89,9 +89,9 @@ class _Changes:
                 if (known is not None) is not is_known or not (is_known or topic.partitions):
                     continue
                 answer = self._answer(topic.topic_name, known)
-                for one in topic.partitions:
+                for partition in topic.partitions:
                     answer.partitions.append(
-                        self._partition(known, one.partition_index, one.start_offset)
+                        self._partition(known, partition.partition_index, partition.start_offset)
                     )
                     seen += 1
                     if not seen % STEP_ITEMS:
@@ -202,10 +202,11 @@ def _with_errors(
     """Return the response with errors per partition; failed partitions stay initializing."""
     for topic in response.responses:
         topic.partitions = [
-            _failed(one.partition_index, errors[place])
-            if (place := AssignedSharePartition(topic.topic_id, one.partition_index)) in errors
-            else one
-            for one in topic.partitions
+            _failed(partition.partition_index, errors[place])
+            if (place := AssignedSharePartition(topic.topic_id, partition.partition_index))
+            in errors
+            else partition
+            for partition in topic.partitions
         ]
     return response
 

@@ -77,7 +77,7 @@ def delete(
         return
     refused: list[DeleteShareGroupOffsetsResponseTopic] = []
     going: dict[bytes, tuple[str, frozenset[int]]] = {}
-    for name in [one.topic_name for one in request.topics]:
+    for name in [topic.topic_name for topic in request.topics]:
         topic = topics.topic(name)
         if topic is None:
             refused.append(_failed(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -105,14 +105,15 @@ def delete(
 
     def answered(group: ShareGroup, errors: StateErrors, now_ms: int, effects: Effects) -> None:
         failed = {topic_id: error for (topic_id, _), error in errors.items()}
-        gone = {one: name for one, (name, _) in going.items() if one not in failed}
+        gone = {topic_id: name for topic_id, (name, _) in going.items() if topic_id not in failed}
         responses = list(refused)
         for topic_id, error in failed.items():
             responses.append(_failed(going[topic_id][0], error, topic_id))
         _complete(group, request, gone, responses, reply, effects)
 
     deleting = named(
-        [*states.deleting, *(one for one in going if one not in states.deleting)], topics
+        [*states.deleting, *(topic_id for topic_id in going if topic_id not in states.deleting)],
+        topics,
     )
     left = PartitionStates(states.initializing, without_topics(states.initialized, going), deleting)
     effects.write([states_record(group.group_id, left)], written)
@@ -154,7 +155,9 @@ def _complete(
             effects.reply(reply, refuse(request, reply.caller, client_error(error)))
 
     states = group.states or NO_STATES
-    deleting = named([one for one in states.deleting if one not in gone], group.environment.topics)
+    deleting = named(
+        [topic_id for topic_id in states.deleting if topic_id not in gone], group.environment.topics
+    )
     left = PartitionStates(states.initializing, states.initialized, deleting)
     effects.write([states_record(group.group_id, left)], written)
 

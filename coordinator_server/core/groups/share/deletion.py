@@ -75,5 +75,5 @@ def _with_state(group: ShareGroup) -> SharedTopics:
         for topic_id in deleting
         if (topic := topics.topic_by_id(topic_id)) is not None
     }
-    found = combined(combined(initialized, initializing), again)
-    return {topic_id: topic for topic_id, topic in found.items() if topic.partitions}
+    with_state = combined(combined(initialized, initializing), again)
+    return {topic_id: topic for topic_id, topic in with_state.items() if topic.partitions}

@@ -266,8 +266,12 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
         """Return the member's next assignment. Source: ShareGroupAssignmentBuilder."""
         if target.epoch == current.epoch and not has_changed:
             return current
-        known = {one.topic_id for one in self._group.existing(member.topics)}
-        readable = {one: target.partitions[one] for one in target.partitions if one in known}
+        known = {topic.topic_id for topic in self._group.existing(member.topics)}
+        readable = {
+            topic_id: target.partitions[topic_id]
+            for topic_id in target.partitions
+            if topic_id in known
+        }
         if target.epoch == current.epoch:
             return current._replace(assigned=readable)
         return ShareAssignment(target.epoch, current.epoch, readable)

@@ -49,10 +49,10 @@ class Initialization(NamedTuple):
         """Call the share coordinator; the record of the initializing partitions is written."""
         group.asked_at_ms = now_ms
         offsets = {
-            one: ADDED_START_OFFSET
-            if one.topic_id in self.known_topics
+            partition: ADDED_START_OFFSET
+            if partition.topic_id in self.known_topics
             else UNINITIALIZED_START_OFFSET
-            for one in self.partitions
+            for partition in self.partitions
         }
         effects.ask(StateCall(offsets, self.epoch, self._answered))
 

@@ -47,12 +47,12 @@ def topics_with(
 
     `after` is the member that replaces `before`; None if `before` is removed.
     """
-    others = [one for one in group.members.values() if one.member_id != before.member_id]
+    others = [member for member in group.members.values() if member.member_id != before.member_id]
     if after is not None:
         others.append(after)
     read: dict[str, KnownTopic] = {}
     pace = Pace()
-    for names in {one.topics for one in others}:
+    for names in {member.topics for member in others}:
         yield from group.look_up(names)
         read.update((topic.name, topic) for topic in group.existing(names))
         if pace.is_due(len(names)):

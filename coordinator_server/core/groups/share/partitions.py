@@ -54,13 +54,13 @@ def combined(known: SharedTopics, more: SharedTopics) -> dict[bytes, SharedTopic
 
     Source: combineInitMaps.
     """
-    both = dict(known)
+    result = dict(known)
     for topic_id, topic in more.items():
         before = known.get(topic_id)
         if before is not None:
             topic = topic._replace(partitions=before.partitions | topic.partitions)
-        both[topic_id] = topic
-    return both
+        result[topic_id] = topic
+    return result
 
 
 def without_partitions(
@@ -98,7 +98,7 @@ def with_initializing(
 ) -> PartitionStates:
     """Mark more partitions as initializing; their topics are no longer deleting."""
     initializing = combined(states.initializing, more)
-    deleting = [one for one in states.deleting if one not in initializing]
+    deleting = [topic_id for topic_id in states.deleting if topic_id not in initializing]
     return PartitionStates(initializing, states.initialized, named(deleting, topics))
 
 
@@ -106,7 +106,10 @@ def with_initialized(
     states: PartitionStates, done: Mapping[bytes, frozenset[int]], topics: TopicsView
 ) -> PartitionStates:
     """Mark partitions as initialized. Source: initializeShareGroupState."""
-    more = {one: SharedTopic(name_of(one, topics), partitions) for one, partitions in done.items()}
+    more = {
+        topic_id: SharedTopic(name_of(topic_id, topics), partitions)
+        for topic_id, partitions in done.items()
+    }
     return PartitionStates(
         without_partitions(states.initializing, done),
         combined(states.initialized, more),

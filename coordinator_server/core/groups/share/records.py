@@ -106,7 +106,7 @@ def _listed(partitions: Partitions) -> list[ShareTopicPartitions]:
 
 def partitions_of(topics: Iterable[ShareTopicPartitions]) -> Partitions:
     """Return the partitions in a record."""
-    return {one.topic_id: frozenset(one.partitions) for one in topics}
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
 
 
 def states_record(group_id: str, states: PartitionStates) -> CoordinatorRecord:
@@ -136,12 +136,14 @@ def states_of(value: ShareGroupStatePartitionMetadataValue) -> PartitionStates:
     return PartitionStates(
         _topics_of(value.initializing_topics),
         _topics_of(value.initialized_topics),
-        {one.topic_id: one.topic_name for one in value.deleting_topics},
+        {topic.topic_id: topic.topic_name for topic in value.deleting_topics},
     )
 
 
 def _topics_of(infos: Iterable[TopicPartitionsInfo]) -> SharedTopics:
-    return {one.topic_id: SharedTopic(one.topic_name, frozenset(one.partitions)) for one in infos}
+    return {
+        info.topic_id: SharedTopic(info.topic_name, frozenset(info.partitions)) for info in infos
+    }
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:

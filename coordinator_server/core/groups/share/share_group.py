@@ -145,9 +145,13 @@ class ShareGroup(ModernGroup):
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
-        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records += [
+            target_record(group_id, member_id, target) for member_id, target in self.targets.items()
+        ]
         records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
-        records += [current_record(group_id, one, owned) for one, owned in self.currents.items()]
+        records += [
+            current_record(group_id, member_id, owned) for member_id, owned in self.currents.items()
+        ]
         if self.states is not None:
             records.append(states_record(group_id, self.states))
         return records
@@ -161,9 +165,9 @@ class ShareGroup(ModernGroup):
         if self.states is None:
             return False
         return any(
-            one in topic_ids
+            topic in topic_ids
             for topics in (self.states.initializing, self.states.initialized, self.states.deleting)
-            for one in topics
+            for topic in topics
         )
 
     def forgetting_topics(self, topic_ids: Collection[bytes]) -> list[CoordinatorRecord]:
@@ -178,7 +182,7 @@ class ShareGroup(ModernGroup):
         left = PartitionStates(
             without_topics(initializing, topic_ids),
             without_topics(initialized, topic_ids),
-            {one: name for one, name in deleting.items() if one not in topic_ids},
+            {topic_id: name for topic_id, name in deleting.items() if topic_id not in topic_ids},
         )
         return [states_record(self.group_id, left)]
 
@@ -199,34 +203,34 @@ class ShareGroup(ModernGroup):
     def topics(self) -> frozenset[str]:
         """The names of all subscribed topics; the topics need not exist."""
         if self._topics is None:
-            self._topics = frozenset().union(*(one.topics for one in self.members.values()))
+            self._topics = frozenset().union(*(member.topics for member in self.members.values()))
         return self._topics
 
     def existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...]:
         """Return the topics of a subscription that exist."""
-        found = self._known_existing(names)
-        if found is None:
+        existing = self._known_existing(names)
+        if existing is None:
             topics = self.environment.topics
-            found = tuple(one for name in names if (one := topics.topic(name)) is not None)
-            self._keep(names, found)
-        return found
+            existing = tuple(topic for name in names if (topic := topics.topic(name)) is not None)
+            self._keep(names, existing)
+        return existing
 
     def look_up(self, names: tuple[str, ...]) -> Steps:
         """Compute the result of `existing` in steps, and cache it."""
         if self._known_existing(names) is None:
-            topics, found = self.environment.topics, []
+            topics, existing = self.environment.topics, []
             for number, name in enumerate(names, start=1):
                 topic = topics.topic(name)
                 if topic is not None:
-                    found.append(topic)
+                    existing.append(topic)
                 if not number % STEP_ITEMS:
                     yield
-            self._keep(names, tuple(found))
+            self._keep(names, tuple(existing))
 
-    def _keep(self, names: tuple[str, ...], found: tuple[KnownTopic, ...]) -> None:
+    def _keep(self, names: tuple[str, ...], existing: tuple[KnownTopic, ...]) -> None:
         if len(self._existing) > len(self.members):
             self._existing.clear()  # drop the cache: some entries belong to refused requests
-        self._existing[names] = found
+        self._existing[names] = existing
 
     def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:
         revision = self.environment.topics.revision

@@ -49,10 +49,10 @@ def target_of_member(
     spec = yield from _group_spec(group, members)
     targets = yield from simple(spec)
     pace = Pace()
-    for one in members:
-        target = targets.get(one, {})
-        if target != group.targets.get(one):
-            records.append(target_record(group.group_id, one, target))
+    for other in members:
+        target = targets.get(other, {})
+        if target != group.targets.get(other):
+            records.append(target_record(group.group_id, other, target))
         if pace.is_due(1 + len(target)):
             yield
     records.append(target_epoch_record(group.group_id, epoch, now_ms))
@@ -69,8 +69,8 @@ def _group_spec(group: ShareGroup, members: dict[str, ShareMember]) -> Computati
         topic_ids = shared.get(member.topics)
         if topic_ids is None:
             known = group.existing(member.topics)
-            topic_ids = shared[member.topics] = frozenset(one.topic_id for one in known)
-            counts |= {one.topic_id: len(one.partitions) for one in known}
+            topic_ids = shared[member.topics] = frozenset(topic.topic_id for topic in known)
+            counts |= {topic.topic_id: len(topic.partitions) for topic in known}
             if pace.is_due(len(member.topics)):
                 yield
         specs[member_id] = MemberSpec(topic_ids, group.targets.get(member_id, {}))
@@ -79,5 +79,5 @@ def _group_spec(group: ShareGroup, members: dict[str, ShareMember]) -> Computati
         specs,
         counts,
         is_homogeneous=len(shared) == 1,
-        assignable={one: topic.partitions for one, topic in initialized.items()},
+        assignable={topic_id: topic.partitions for topic_id, topic in initialized.items()},
     )

@@ -79,8 +79,8 @@ def _configured(topology: Topology, topics: TopicsView) -> ConfiguredTopology:
     counts = PartitionCounts(topology, topics)
     missing = {
         name
-        for one in subtopologies.values()
-        for name in one.source_topics
+        for subtopology in subtopologies.values()
+        for name in subtopology.source_topics
         if topics.topic(name) is None
     }
     if missing:
@@ -88,8 +88,8 @@ def _configured(topology: Topology, topics: TopicsView) -> ConfiguredTopology:
         raise TopicProblemError(StatusCode.MISSING_SOURCE_TOPICS, message)
     counts.decide()
     configured = {
-        subtopology_id: _configured_subtopology(one, counts)
-        for subtopology_id, one in subtopologies.items()
+        subtopology_id: _configured_subtopology(subtopology, counts)
+        for subtopology_id, subtopology in subtopologies.items()
     }
     to_create = _missing_topics(configured.values(), topics)
     problem = None
@@ -122,7 +122,7 @@ def _internal_topic(topic: RecordedTopicInfo, counts: PartitionCounts) -> Intern
     partitions = topic.partitions or counts.decided[topic.name]
     if partitions < 1:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    configs = unique((one.key, one.value) for one in topic.topic_configs)
+    configs = unique((config.key, config.value) for config in topic.topic_configs)
     return InternalTopic(topic.name, partitions, topic.replication_factor, configs)
 
 
@@ -134,8 +134,8 @@ def _missing_topics(
     Raises TopicProblemError if an existing internal topic has another number of partitions.
     """
     needed: dict[str, InternalTopic] = {}
-    for one in subtopologies:
-        needed |= {**one.repartition_source_topics, **one.changelog_topics}
+    for subtopology in subtopologies:
+        needed |= {**subtopology.repartition_source_topics, **subtopology.changelog_topics}
     missing: list[InternalTopic] = []
     for name, internal in sorted(needed.items()):
         topic = topics.topic(name)

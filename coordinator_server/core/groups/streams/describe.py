@@ -91,22 +91,24 @@ def _topology(group: StreamsGroup) -> DescribedTopology | None:
     configured = group.configured
     if configured is not None and configured.is_ready:
         assert configured.subtopologies is not None
-        subtopologies = [_configured(*one) for one in configured.subtopologies.items()]
+        subtopologies = [
+            _configured(*subtopology) for subtopology in configured.subtopologies.items()
+        ]
         return DescribedTopology(epoch=configured.epoch, subtopologies=subtopologies)
     topology = group.topology
     if topology is None:
         return None
-    subtopologies = [_as_it_came(*one) for one in topology.subtopologies.items()]
+    subtopologies = [_as_it_came(*subtopology) for subtopology in topology.subtopologies.items()]
     return DescribedTopology(epoch=topology.epoch, subtopologies=subtopologies)
 
 
-def _configured(subtopology_id: str, one: ConfiguredSubtopology) -> DescribedSubtopology:
+def _configured(subtopology_id: str, subtopology: ConfiguredSubtopology) -> DescribedSubtopology:
     return DescribedSubtopology(
         subtopology_id=subtopology_id,
-        source_topics=sorted(one.source_topics),
-        repartition_sink_topics=sorted(one.repartition_sink_topics),
-        state_changelog_topics=_internal_topics(one.changelog_topics.values()),
-        repartition_source_topics=_internal_topics(one.repartition_source_topics.values()),
+        source_topics=sorted(subtopology.source_topics),
+        repartition_sink_topics=sorted(subtopology.repartition_sink_topics),
+        state_changelog_topics=_internal_topics(subtopology.changelog_topics.values()),
+        repartition_source_topics=_internal_topics(subtopology.repartition_source_topics.values()),
     )
 
 
@@ -122,13 +124,13 @@ def _internal_topics(topics: Iterable[InternalTopic]) -> list[DescribedTopicInfo
     ]
 
 
-def _as_it_came(subtopology_id: str, one: RecordedSubtopology) -> DescribedSubtopology:
+def _as_it_came(subtopology_id: str, subtopology: RecordedSubtopology) -> DescribedSubtopology:
     return DescribedSubtopology(
         subtopology_id=subtopology_id,
-        source_topics=sorted(one.source_topics),
-        repartition_sink_topics=sorted(one.repartition_sink_topics),
-        state_changelog_topics=_recorded_topics(one.state_changelog_topics),
-        repartition_source_topics=_recorded_topics(one.repartition_source_topics),
+        source_topics=sorted(subtopology.source_topics),
+        repartition_sink_topics=sorted(subtopology.repartition_sink_topics),
+        state_changelog_topics=_recorded_topics(subtopology.state_changelog_topics),
+        repartition_source_topics=_recorded_topics(subtopology.repartition_source_topics),
     )
 
 
@@ -139,7 +141,8 @@ def _recorded_topics(topics: Iterable[RecordedTopicInfo]) -> list[DescribedTopic
             partitions=topic.partitions,
             replication_factor=topic.replication_factor,
             topic_configs=[
-                DescribedKeyValue(key=one.key, value=one.value) for one in topic.topic_configs
+                DescribedKeyValue(key=config.key, value=config.value)
+                for config in topic.topic_configs
             ],
         )
         for topic in sorted(topics, key=lambda topic: topic.name)

@@ -42,12 +42,18 @@ class PartitionCounts:
         self._subtopologies: Sequence[RecordedSubtopology] = tuple(topology.subtopologies.values())
         self._topics = topics
         repartition_topics = [
-            topic for one in self._subtopologies for topic in one.repartition_source_topics
+            topic
+            for subtopology in self._subtopologies
+            for topic in subtopology.repartition_source_topics
         ]
-        self._fixed = {one.name: one.partitions for one in repartition_topics if one.partitions}
-        self._flexible = {one.name for one in repartition_topics if not one.partitions}
+        self._fixed = {
+            topic.name: topic.partitions for topic in repartition_topics if topic.partitions
+        }
+        self._flexible = {topic.name for topic in repartition_topics if not topic.partitions}
         self._joined = [
-            _joined(one, group) for one in self._subtopologies for group in one.copartition_groups
+            _joined(subtopology, group)
+            for subtopology in self._subtopologies
+            for group in subtopology.copartition_groups
         ]
 
     def decide(self) -> None:
@@ -56,13 +62,13 @@ class PartitionCounts:
         for names in self._joined:
             if names:
                 self._copartition(names)
-        for one in self._subtopologies:
-            sources = source_topics(one)
+        for subtopology in self._subtopologies:
+            sources = source_topics(subtopology)
             if not sources:
-                message = f"No source topics found for subtopology {one.subtopology_id}"
+                message = f"No source topics found for subtopology {subtopology.subtopology_id}"
                 raise RefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
             most = max(map(self.of, sources))
-            for topic in one.state_changelog_topics:
+            for topic in subtopology.state_changelog_topics:
                 self.decided[topic.name] = most
 
     def of(self, name: str) -> int:
@@ -78,26 +84,26 @@ class PartitionCounts:
         """
         counts = dict(self._fixed)
         waiting = [
-            (sink, one)
-            for one in self._subtopologies
-            for sink in one.repartition_sink_topics
+            (sink, subtopology)
+            for subtopology in self._subtopologies
+            for sink in subtopology.repartition_sink_topics
             if sink not in counts
         ]
         while waiting:
             left: list[tuple[str, RecordedSubtopology]] = []
-            for sink, one in waiting:
+            for sink, subtopology in waiting:
                 if sink in counts:
                     continue
                 inputs = [
                     counts[topic.name]
-                    for topic in one.repartition_source_topics
+                    for topic in subtopology.repartition_source_topics
                     if topic.name in counts
                 ]
-                inputs += map(self.of, one.source_topics)
+                inputs += map(self.of, subtopology.source_topics)
                 if inputs:
                     counts[sink] = max(inputs)
                 else:
-                    left.append((sink, one))
+                    left.append((sink, subtopology))
             if len(left) == len(waiting):
                 message = (
                     "Failed to compute number of partitions for all repartition topics. "

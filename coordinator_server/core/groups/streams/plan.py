@@ -246,7 +246,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         if request.user_endpoint is not None:
             said["endpoint"] = (request.user_endpoint.host, request.user_endpoint.port)
         if request.client_tags is not None:
-            said["tags"] = unique((one.key, one.value) for one in request.client_tags)
+            said["tags"] = unique((tag.key, tag.value) for tag in request.client_tags)
         client_id, client_host = self._caller.client_id or "", self._caller.client_host
         return member._replace(client_id=client_id, client_host=client_host, **said)
 
@@ -294,8 +294,8 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
             return
         assert topology.subtopologies is not None
         for listed in self._listed:
-            for one in listed or ():
-                _check_tasks_of(one, topology.subtopologies)
+            for tasks in listed or ():
+                _check_tasks_of(tasks, topology.subtopologies)
 
     def _epoch(self, topics: _Topics, *, bumps: bool) -> tuple[int, Mapping[str, str]]:
         """Return the group epoch and the assignor configs.

@@ -220,9 +220,12 @@ def _move(
 
 def _at(tasks: Tasks, epoch: int) -> Mapping[str, Mapping[int, int]]:
     """Return tasks without epochs with the same epoch for all."""
-    return {one: dict.fromkeys(partitions, epoch) for one, partitions in tasks.items()}
+    return {
+        subtopology_id: dict.fromkeys(partitions, epoch)
+        for subtopology_id, partitions in tasks.items()
+    }
 
 
 def _sets(tasks: Mapping[str, Mapping[int, int]]) -> Tasks:
     """Return the tasks without their epochs."""
-    return {one: frozenset(partitions) for one, partitions in tasks.items()}
+    return {subtopology_id: frozenset(partitions) for subtopology_id, partitions in tasks.items()}

@@ -61,7 +61,7 @@ def key_values(values: Mapping[str, str]) -> list[KeyValue]:
 
 def mapping_of(values: Iterable[KeyValue] | None) -> dict[str, str]:
     """Return the mapping in a record."""
-    return {one.key: one.value for one in values or ()}
+    return {value.key: value.value for value in values or ()}
 
 
 def topology_record(group_id: str, topology: StreamsGroupTopologyValue) -> CoordinatorRecord:
@@ -136,7 +136,7 @@ def target_of(value: StreamsGroupTargetAssignmentMemberValue) -> MemberTasks:
 
 
 def _tasks(listed: Iterable[ListedTasks]) -> Tasks:
-    return {one.subtopology_id: frozenset(one.partitions) for one in listed}
+    return {entry.subtopology_id: frozenset(entry.partitions) for entry in listed}
 
 
 def current_record(group_id: str, member_id: str, current: CurrentTasks) -> CoordinatorRecord:
@@ -199,11 +199,11 @@ def current_of(value: StreamsGroupCurrentMemberAssignmentValue) -> CurrentTasks:
 
 def _epochs(listed: Iterable[CurrentTaskIds], member_epoch: int) -> TaskEpochs:
     tasks: dict[str, dict[int, int]] = {}
-    for one in listed:
-        epochs = one.assignment_epochs or ()
-        if len(epochs) != len(one.partitions):
-            epochs = [member_epoch] * len(one.partitions)
-        tasks[one.subtopology_id] = dict(zip(one.partitions, epochs, strict=True))
+    for entry in listed:
+        epochs = entry.assignment_epochs or ()
+        if len(epochs) != len(entry.partitions):
+            epochs = [member_epoch] * len(entry.partitions)
+        tasks[entry.subtopology_id] = dict(zip(entry.partitions, epochs, strict=True))
     return tasks
 
 
@@ -224,10 +224,10 @@ def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Coordinat
     """
     ids = [{"group_id": group_id, "member_id": member_id} for member_id in member_ids]
     records: list[CoordinatorRecord] = []
-    records += [(StreamsGroupCurrentMemberAssignmentKey(**one), None) for one in ids]
-    records += [(StreamsGroupTargetAssignmentMemberKey(**one), None) for one in ids]
+    records += [(StreamsGroupCurrentMemberAssignmentKey(**fields), None) for fields in ids]
+    records += [(StreamsGroupTargetAssignmentMemberKey(**fields), None) for fields in ids]
     records.append((StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), None))
-    records += [(StreamsGroupMemberMetadataKey(**one), None) for one in ids]
+    records += [(StreamsGroupMemberMetadataKey(**fields), None) for fields in ids]
     records.append((StreamsGroupMetadataKey(group_id=group_id), None))
     records.append((StreamsGroupTopologyKey(group_id=group_id), None))
     return records

@@ -178,9 +178,13 @@ class StreamsGroup(CommittingGroup):
         if self.topology is not None:
             records.append(topology_record(group_id, self.topology.recorded))
         records.append(self._epoch_record(self.epoch))
-        records += [target_record(group_id, one, target) for one, target in self.targets.items()]
+        records += [
+            target_record(group_id, member_id, target) for member_id, target in self.targets.items()
+        ]
         records.append(target_epoch_record(group_id, self.assignment_epoch, self.assigned_at_ms))
-        records += [current_record(group_id, one, tasks) for one, tasks in self.currents.items()]
+        records += [
+            current_record(group_id, member_id, tasks) for member_id, tasks in self.currents.items()
+        ]
         return records
 
     def _epoch_record(self, epoch: int) -> CoordinatorRecord:
@@ -225,7 +229,7 @@ class StreamsGroup(CommittingGroup):
     def is_reconciled(self) -> bool:
         """Whether every member has reached the target assignment."""
         epoch = self.assignment_epoch
-        return all(self.current(one).is_reconciled_to(epoch) for one in self.members)
+        return all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
 
     def last_target(self, member: StreamsMember) -> MemberTasks:
         """Return a member's last target; a static member inherits that of its predecessor."""
@@ -236,7 +240,9 @@ class StreamsGroup(CommittingGroup):
         """Return a member's assigned tasks; a static member inherits those of its predecessor."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         active, standby, warmup = self.current(owner_id).assigned
-        owned = {one: frozenset(partitions) for one, partitions in active.items()}
+        owned = {
+            subtopology_id: frozenset(partitions) for subtopology_id, partitions in active.items()
+        }
         return MemberTasks(owned, standby, warmup)
 
     def current(self, member_id: str) -> CurrentTasks:
@@ -258,10 +264,10 @@ class StreamsGroup(CommittingGroup):
             subtopology_id = self.topology.readers.get(topic.name, "")
             assigned = current.assigned.active.get(subtopology_id, {})
             revoking = current.revoking.active.get(subtopology_id, {})
-            for one in topic.partitions:
-                if is_too_long(one.committed_metadata, limit):
+            for partition in topic.partitions:
+                if is_too_long(partition.committed_metadata, limit):
                     continue  # too long metadata fails with its own error, whatever the epoch
-                index = one.partition_index
+                index = partition.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:
                     return ErrorCode.STALE_MEMBER_EPOCH

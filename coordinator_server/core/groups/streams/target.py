@@ -105,8 +105,10 @@ class Computation(NamedTuple):
                     for member_id, member in members.items()
                 },
                 {
-                    subtopology_id: Subtopology(one.task_count, bool(one.changelog_topics))
-                    for subtopology_id, one in subtopologies.items()
+                    subtopology_id: Subtopology(
+                        subtopology.task_count, bool(subtopology.changelog_topics)
+                    )
+                    for subtopology_id, subtopology in subtopologies.items()
                 },
                 int(self.configs.get(_STANDBY_REPLICAS, "0")),
             )

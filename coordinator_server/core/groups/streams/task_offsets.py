@@ -50,15 +50,15 @@ def reported(
 
 def _by_task(offsets: Sequence[StreamsTaskOffset]) -> Computation[Offsets]:
     by_task: dict[tuple[str, int], int] = {}
-    for number, one in enumerate(offsets, start=1):
-        task = one.subtopology_id, one.partition
+    for number, entry in enumerate(offsets, start=1):
+        task = entry.subtopology_id, entry.partition
         if task in by_task:
             message = (
-                f"Task offsets contain a duplicate entry for subtopology {one.subtopology_id} and "
-                f"partition {one.partition}."
+                f"Task offsets contain a duplicate entry for subtopology {entry.subtopology_id} "
+                f"and partition {entry.partition}."
             )
             raise RefusedError(ErrorCode.INVALID_REQUEST, message)
-        by_task[task] = one.offset
+        by_task[task] = entry.offset
         if not number % STEP_ITEMS:
             yield
     return by_task

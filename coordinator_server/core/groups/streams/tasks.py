@@ -69,15 +69,15 @@ def _are_in(listed: Sequence[ListedTasks] | None, tasks: Mapping[str, Container[
     if listed is None:
         return False
     return all(
-        one.subtopology_id in tasks
-        and all(partition in tasks[one.subtopology_id] for partition in one.partitions)
-        for one in listed
+        entry.subtopology_id in tasks
+        and all(partition in tasks[entry.subtopology_id] for partition in entry.partitions)
+        for entry in listed
     )
 
 
 def tasks_by_id(listed: Iterable[ListedTasks]) -> Tasks:
     """Return the tasks by subtopology. Raises RefusedError if a subtopology is listed twice."""
-    return unique((one.subtopology_id, frozenset(one.partitions)) for one in listed)
+    return unique((entry.subtopology_id, frozenset(entry.partitions)) for entry in listed)
 
 
 def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:

@@ -55,12 +55,14 @@ def topology_of(recorded: StreamsGroupTopologyValue) -> Topology:
     """Return the topology in a record. Raises RefusedError if the topology is invalid."""
     if recorded.epoch < 0:
         raise RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
-    by_id = unique((one.subtopology_id, one) for one in recorded.subtopologies)
+    by_id = unique(
+        (subtopology.subtopology_id, subtopology) for subtopology in recorded.subtopologies
+    )
     readers: dict[str, str] = {}
     changelogs: set[str] = set()
-    for subtopology_id, one in by_id.items():
-        readers |= dict.fromkeys(source_topics(one), subtopology_id)
-        changelogs.update(topic.name for topic in one.state_changelog_topics)
+    for subtopology_id, subtopology in by_id.items():
+        readers |= dict.fromkeys(source_topics(subtopology), subtopology_id)
+        changelogs.update(topic.name for topic in subtopology.state_changelog_topics)
     topics = frozenset(changelogs | readers.keys())
     return Topology(recorded, dict(sorted(by_id.items())), readers, topics)
 
@@ -77,7 +79,7 @@ def recorded_topology(topology: StreamsTopology) -> StreamsGroupTopologyValue:
     """Return a topology of a request as a record value; nothing is shared with the request."""
     return StreamsGroupTopologyValue(
         epoch=topology.epoch,
-        subtopologies=[_recorded(one) for one in topology.subtopologies],
+        subtopologies=[_recorded(subtopology) for subtopology in topology.subtopologies],
     )
 
 
@@ -91,11 +93,11 @@ def _recorded(subtopology: StreamsSubtopology) -> RecordedSubtopology:
         repartition_source_topics=_recorded_topics(subtopology.repartition_source_topics),
         copartition_groups=[
             RecordedCopartitionGroup(
-                source_topics=list(one.source_topics),
-                source_topic_regex=list(one.source_topic_regex),
-                repartition_source_topics=list(one.repartition_source_topics),
+                source_topics=list(group.source_topics),
+                source_topic_regex=list(group.source_topic_regex),
+                repartition_source_topics=list(group.repartition_source_topics),
             )
-            for one in subtopology.copartition_groups
+            for group in subtopology.copartition_groups
         ],
     )
 
@@ -106,7 +108,9 @@ def _recorded_topics(topics: Iterable[StreamsTopicInfo]) -> list[RecordedTopicIn
             name=topic.name,
             partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            topic_configs=[KeyValue(key=one.key, value=one.value) for one in topic.topic_configs],
+            topic_configs=[
+                KeyValue(key=config.key, value=config.value) for config in topic.topic_configs
+            ],
         )
         for topic in topics
     ]

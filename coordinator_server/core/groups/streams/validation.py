@@ -47,17 +47,20 @@ def check(request: StreamsGroupHeartbeatRequest) -> None:
 def is_too_large(topology: StreamsTopology) -> bool:
     """Return whether processing the topology would block the broker for too long."""
     left = MOST_ENTRIES - len(topology.subtopologies)
-    for one in topology.subtopologies:
+    for subtopology in topology.subtopologies:
         if left < 0:
             break
-        internal_topics = (one.state_changelog_topics, one.repartition_source_topics)
-        left -= len(one.source_topics) + len(one.repartition_sink_topics)
-        left -= len(one.copartition_groups) + sum(len(topics) for topics in internal_topics)
+        internal_topics = (
+            subtopology.state_changelog_topics,
+            subtopology.repartition_source_topics,
+        )
+        left -= len(subtopology.source_topics) + len(subtopology.repartition_sink_topics)
+        left -= len(subtopology.copartition_groups) + sum(len(topics) for topics in internal_topics)
         if left >= 0:
             left -= sum(len(topic.topic_configs) for topics in internal_topics for topic in topics)
             left -= sum(
                 len(group.source_topics) + len(group.repartition_source_topics)
-                for group in one.copartition_groups
+                for group in subtopology.copartition_groups
             )
     return left < 0
 
@@ -83,7 +86,7 @@ def _malformed(request: StreamsGroupHeartbeatRequest) -> Complaints:
         message = f"MemberEpoch is {epoch}, but must be greater than or equal to -2."
         yield epoch < STATIC_LEAVING_EPOCH, message
     tasks = request.active_tasks, request.standby_tasks, request.warmup_tasks
-    is_mixed = any(one is None for one in tasks) and any(one is not None for one in tasks)
+    is_mixed = any(task is None for task in tasks) and any(task is not None for task in tasks)
     yield is_mixed, "If one task-type is non-null, all must be non-null."
     if epoch != JOINING_EPOCH:
         message = "Topology can only be provided when (re-)joining."
@@ -102,7 +105,7 @@ def _malformed_join(request: StreamsGroupHeartbeatRequest) -> Complaints:
     topology = request.topology
     yield topology is None, "Topology must be non-null when (re-)joining."
     assert topology is not None
-    has_regex = any(one.source_topic_regex for one in topology.subtopologies)
+    has_regex = any(subtopology.source_topic_regex for subtopology in topology.subtopologies)
     yield has_regex, "Regular expressions for source topics are not supported yet."
     _check_changelogs(topology)
 
@@ -111,8 +114,8 @@ def _check_changelogs(topology: StreamsTopology) -> None:
     """Raise RefusedError if a changelog sets a partition count, which only the broker may do."""
     changelogs: Iterable[tuple[str, int]] = (
         (topic.name, topic.partitions)
-        for one in topology.subtopologies
-        for topic in one.state_changelog_topics
+        for subtopology in topology.subtopologies
+        for topic in subtopology.state_changelog_topics
     )
     for name, partitions in changelogs:
         if partitions:

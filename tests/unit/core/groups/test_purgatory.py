@@ -47,7 +47,7 @@ def test_a_later_deadline_only_moves_a_number() -> None:
     ring = Ring("a")
     for deadline_ms in range(10, 1010):
         purgatory.schedule(ring, deadline_ms)
-    assert len(purgatory._heap) == 1
+    assert len(purgatory) == len(purgatory._heap) == 1
     assert next_deadline_ms(purgatory) == 1009
     assert names(purgatory, 1008) == []
     assert names(purgatory, 1009) == ["a"]

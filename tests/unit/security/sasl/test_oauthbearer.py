@@ -104,7 +104,7 @@ def test_a_bad_token_is_refused_in_two_steps() -> None:
     assert server.evaluate(_message("bad")) == told.encode()
     with pytest.raises(SaslAuthenticationError) as caught:
         server.evaluate(b"\x01")
-    assert (caught.value.told, caught.value.reason) == (told, "it is bad")
+    assert (caught.value.message, caught.value.reason) == (told, "it is bad")
 
 
 @pytest.mark.parametrize(

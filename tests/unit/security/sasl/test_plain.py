@@ -47,7 +47,7 @@ def test_who_is_refused(token: bytes, told: str) -> None:
     plain = Plain(PASSWORDS)
     with pytest.raises(SaslAuthenticationError) as caught:
         plain.evaluate(token)
-    assert caught.value.told == told
+    assert caught.value.message == told
     assert not plain.is_complete
 
 

@@ -25,7 +25,10 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
         readers.update(member.topic_ids)
         if pace.is_due(len(member.topic_ids)):
             yield
-    quotas = {one: divmod(spec.partition_counts[one], count) for one, count in readers.items()}
+    quotas = {
+        topic_id: divmod(spec.partition_counts[topic_id], count)
+        for topic_id, count in readers.items()
+    }
     starts = dict.fromkeys(quotas, 0)
     served = dict.fromkeys(quotas, 0)
     assignment = {}

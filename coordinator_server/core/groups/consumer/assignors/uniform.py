@@ -73,7 +73,7 @@ def _unassigned(
     unassigned: list[tuple[bytes, int]] = []
     for topic_id in sorted(topic_ids):
         count, of_topic = spec.partition_counts[topic_id], assigned[topic_id]
-        unassigned += [(topic_id, one) for one in range(count) if one not in of_topic]
+        unassigned += [(topic_id, index) for index in range(count) if index not in of_topic]
         if pace.is_due(1 + count):
             yield
     return unassigned

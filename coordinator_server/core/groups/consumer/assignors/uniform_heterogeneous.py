@@ -73,13 +73,13 @@ class _Builder:
         # Topics with the most partitions per subscriber come first.
         self._topic_ids = sorted(
             self._readers,
-            key=lambda one: (
-                -counts[one] / len(self._readers[one]),
-                len(self._readers[one]),
-                uuid_order(one),
+            key=lambda topic_id: (
+                -counts[topic_id] / len(self._readers[topic_id]),
+                len(self._readers[topic_id]),
+                uuid_order(topic_id),
             ),
         )
-        self._owners |= {one: [UNASSIGNED] * counts[one] for one in self._topic_ids}
+        self._owners |= {topic_id: [UNASSIGNED] * counts[topic_id] for topic_id in self._topic_ids}
 
     def _keep(self) -> Computation[None]:
         """Keep each member's previous partitions of topics that it still subscribes to."""
@@ -107,7 +107,7 @@ class _Builder:
 
     def _balance(self) -> Computation[None]:
         """Balance topics with several subscribers in rounds, until a whole round moves nothing."""
-        topic_ids = [one for one in self._topic_ids if len(self._readers[one]) > 1]
+        topic_ids = [topic_id for topic_id in self._topic_ids if len(self._readers[topic_id]) > 1]
         last_moved: bytes | None = None
         for _ in range(ROUNDS_MAX):
             for topic_id in topic_ids:

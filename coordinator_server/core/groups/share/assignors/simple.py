@@ -75,9 +75,9 @@ def _topics_kept(
     are dropped if all members have the same subscription, as in Kafka.
     """
     return {
-        one: frozenset() if one in readers else had
-        for one, had in member.partitions.items()
-        if one in readers or not spec.is_homogeneous
+        topic_id: frozenset() if topic_id in readers else had
+        for topic_id, had in member.partitions.items()
+        if topic_id in readers or not spec.is_homogeneous
     }
 
 
@@ -97,26 +97,26 @@ def _share_out(
     """Change `held` (member -> partitions) so that all subscribers share the targets evenly."""
     sharing = -(-len(readers) // len(targets)) if targets else 0
     quotas = _quotas(sharing * len(targets), readers)
-    holders: dict[TopicPartition, set[int]] = {one: set() for one in targets}
+    holders: dict[TopicPartition, set[int]] = {partition: set() for partition in targets}
     for index, of_member in held.items():
-        for one in of_member:
-            holders.setdefault(one, set()).add(index)
+        for partition in of_member:
+            holders.setdefault(partition, set()).add(index)
         if pace.is_due(len(of_member)):
             yield
     for index, of_member in held.items():
         surplus = len(of_member) - quotas.get(index, 0)
         if surplus > 0:
-            for one in sorted(of_member)[:surplus]:
-                of_member.remove(one)
-                holders[one].remove(index)
+            for partition in sorted(of_member)[:surplus]:
+                of_member.remove(partition)
+                holders[partition].remove(index)
         if pace.is_due(len(of_member)):
             yield
-    for one, of_one in holders.items():
+    for partition, of_one in holders.items():
         surplus = len(of_one) - sharing
         if surplus > 0:
             for index in sorted(of_one)[:surplus]:
                 of_one.remove(index)
-                held[index].remove(one)
+                held[index].remove(partition)
         if pace.is_due(len(of_one)):
             yield
     yield from _fill(holders, sharing, quotas, held, pace)
@@ -144,8 +144,8 @@ def _fill(
     """
     unfilled = [index for index, quota in quotas.items() if len(held[index]) < quota]
     turn, has_given = 0, False
-    for one in sorted(holders):
-        missing = sharing - len(holders[one])
+    for partition in sorted(holders):
+        missing = sharing - len(holders[partition])
         if pace.is_due(1 + missing):
             yield
         while missing > 0 and unfilled:
@@ -154,10 +154,10 @@ def _fill(
                     return
                 turn, has_given = 0, False
             index = unfilled[turn]
-            if index in holders[one]:
+            if index in holders[partition]:
                 turn += 1
                 continue
-            held[index].add(one)
+            held[index].add(partition)
             missing -= 1
             has_given = True
             if len(held[index]) >= quotas[index]:

@@ -178,12 +178,25 @@ class _StickyBuilder:
         self._spec = spec
         self._pace = Pace()
         self._replicas = spec.standby_replicas
-        counts = {one: subtopology.task_count for one, subtopology in spec.subtopologies.items()}
+        counts = {
+            subtopology_id: subtopology.task_count
+            for subtopology_id, subtopology in spec.subtopologies.items()
+        }
         stateful = [
-            one for one, subtopology in spec.subtopologies.items() if subtopology.is_stateful
+            subtopology_id
+            for subtopology_id, subtopology in spec.subtopologies.items()
+            if subtopology.is_stateful
         ]
-        self._tasks = [(one, partition) for one in counts for partition in range(counts[one])]
-        self._stateful = [(one, partition) for one in stateful for partition in range(counts[one])]
+        self._tasks = [
+            (subtopology_id, partition)
+            for subtopology_id in counts
+            for partition in range(counts[subtopology_id])
+        ]
+        self._stateful = [
+            (subtopology_id, partition)
+            for subtopology_id in stateful
+            for partition in range(counts[subtopology_id])
+        ]
         self._active_quota = _Quota(len(self._tasks), len(spec.members))
         all_tasks = len(self._tasks) + self._replicas * len(self._stateful)
         self._quota = _Quota(all_tasks, len(spec.members))
@@ -210,8 +223,8 @@ class _StickyBuilder:
     def _note_members(self) -> Computation[None]:
         """Collect the members, their previous tasks and their copies of state."""
         reported: set[TaskId] = set()
-        for one in self._spec.members.values():
-            for task in one.offsets:
+        for member_spec in self._spec.members.values():
+            for task in member_spec.offsets:
                 reported.add(task)
                 if self._pace.is_due():
                     yield
@@ -359,11 +372,18 @@ def _least_loaded(members: list[_StickyMember], task: TaskId | None = None) -> _
 
 
 def _each(tasks: Tasks) -> Iterable[TaskId]:
-    return ((one, partition) for one, partitions in tasks.items() for partition in partitions)
+    return (
+        (subtopology_id, partition)
+        for subtopology_id, partitions in tasks.items()
+        for partition in partitions
+    )
 
 
 def _by_subtopology(tasks: Iterable[TaskId]) -> Tasks:
     partitions: dict[str, set[int]] = {}
-    for one, partition in tasks:
-        partitions.setdefault(one, set()).add(partition)
-    return {one: frozenset(of_subtopology) for one, of_subtopology in partitions.items()}
+    for subtopology_id, partition in tasks:
+        partitions.setdefault(subtopology_id, set()).add(partition)
+    return {
+        subtopology_id: frozenset(of_subtopology)
+        for subtopology_id, of_subtopology in partitions.items()
+    }

@@ -1,7 +1,7 @@
 """Server-sent events: changes of the cluster, with resume by `Last-Event-ID`.
 
 The feed compares the state of the cluster with the state before, a few times each second while
-somebody listens, in steps. Rebalances come from the journal, each exactly once. Without a listener
+a client listens, in steps. Rebalances come from the journal, each exactly once. Without a listener
 the feed stops and costs nothing; a client that resumes later than the buffer reaches, or after such
 a pause, gets the event `reset`, and reads the state again.
 
@@ -141,7 +141,7 @@ class Feed:
         """Start to compare the state, unless this has been started."""
         if self._task is not None and not self._task.done():
             return
-        # Events between two runs are not known, so nobody may resume from before.
+        # Changes between two runs were not observed, so no client may resume from an earlier event.
         self._events.clear()
         self._kept_bytes = 0
         self._next_number += 1

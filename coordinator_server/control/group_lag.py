@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.groups import group_of, owners_of
-from coordinator_server.control.lag import LagReader
+from coordinator_server.control.lag import LagReader, without_log
 from coordinator_server.control.pace import in_steps
 
 if TYPE_CHECKING:
@@ -53,23 +53,9 @@ def _rows(
             }
             partition = request.cluster.topics.partition(topic, index)
             if partition is None:
-                row |= _without_topic(position)
+                row |= without_log(position)
             else:
                 row |= reader.of_partition(partition, position)
             rows.append(row)
         yield
     return rows
-
-
-def _without_topic(position: Position | None) -> dict[str, Any]:
-    """Return the fields of a partition whose topic was deleted."""
-    return {
-        "offset": None if position is None else position.offset,
-        "commit_timestamp_ms": None if position is None else position.commit_timestamp_ms,
-        "start_offset": None,
-        "end_offset": None,
-        "lag": None,
-        "lost": 0,
-        "time_lag_ms": None,
-        "lagging_since_ms": None,
-    }

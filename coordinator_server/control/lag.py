@@ -101,16 +101,7 @@ class LagReader:
         self, partition: Partition, position: Position | None, *, with_time: bool = True
     ) -> dict[str, Any]:
         """Return the lag in a partition, the fields from `offset` on of `groups.PartitionLag`."""
-        row: dict[str, Any] = {
-            "offset": None if position is None else position.offset,
-            "commit_timestamp_ms": None if position is None else position.commit_timestamp_ms,
-            "start_offset": None,
-            "end_offset": None,
-            "lag": None,
-            "lost": 0,
-            "time_lag_ms": None,
-            "lagging_since_ms": None,
-        }
+        row = without_log(position)
         try:
             log = partition.log
         except StorageError:
@@ -160,3 +151,17 @@ def _first_timestamp(partition: Partition, offset: int) -> int | None:
         if offset == before:
             break
     return None
+
+
+def without_log(position: Position | None) -> dict[str, Any]:
+    """Return the lag fields of a partition whose log is unavailable or whose topic was deleted."""
+    return {
+        "offset": None if position is None else position.offset,
+        "commit_timestamp_ms": None if position is None else position.commit_timestamp_ms,
+        "start_offset": None,
+        "end_offset": None,
+        "lag": None,
+        "lost": 0,
+        "time_lag_ms": None,
+        "lagging_since_ms": None,
+    }

@@ -16,6 +16,7 @@ PATH_PARAMETERS = {
     "OFFSET": ("integer", "offset of a record"),
     "GROUP": ("string", "group id"),
     "ID": ("integer", "node id of a broker, or number of a connection"),
+    "FILE": ("string", "name of a file of the page"),
     "CLIENT": ("string", "client instance id or client id"),
     "TRANSACTION": ("string", "transactional id"),
 }
@@ -274,6 +275,11 @@ _OTHERS = (
          _DESCRIBE_CLUSTER, content_type="text/plain"),
     _row("GET /openapi.json", "openapi", "openapi:document", "",
          "the OpenAPI 3.1 document of this API", None),
+    _row("GET /", "", "static:index", "", "the page for browsers", None,
+         content_type="text/html", is_public=True),
+    *(_row(f"GET {path}", "", "static:file", "", "a file of the page", None,
+           content_type="text/javascript", is_public=True)
+      for path in ("/page/FILE", "/page/views/FILE")),
 )
 
 # fmt: on

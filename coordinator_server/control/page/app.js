@@ -1,0 +1,209 @@
+// The page: navigation, refreshes, and the view for each address.
+//
+// A view is {title(parts), load(parts, query, signal), show(data, parts, query)} and may have
+// `every` (ms between refreshes) and `wants(event, parts)` (whether an event needs a refresh). Its
+// address is the part behind `#`, so that each state of the page has a link.
+
+import { follow, get, token } from "./api.js";
+import { count, h, morph } from "./dom.js";
+import { cluster, link, place, say } from "./ui.js";
+import { clients } from "./views/clients.js";
+import { clock } from "./views/clock.js";
+import { connect } from "./views/connect.js";
+import { group } from "./views/group.js";
+import { groups } from "./views/groups.js";
+import { login } from "./views/login.js";
+import { overview } from "./views/overview.js";
+import { remember } from "./views/recent.js";
+import { records } from "./views/records.js";
+import { security } from "./views/security.js";
+import { settings } from "./views/settings.js";
+import { topic, topics } from "./views/topics.js";
+import { transaction, transactions } from "./views/transactions.js";
+
+const VIEWS = {
+  "": { list: overview, name: "Overview" },
+  groups: { list: groups, detail: group, name: "Groups" },
+  topics: { list: topics, detail: topic, name: "Topics" },
+  records: { detail: records },
+  transactions: { list: transactions, detail: transaction, name: "Transactions" },
+  connections: { list: clients, name: "Connections" },
+  clock: { list: clock, name: "Clock" },
+  settings: { list: settings, name: "Settings" },
+  security: { list: security, name: "Security" },
+  connect: { list: connect, name: "Connect" },
+  login: { list: login },
+};
+
+const DEFAULT_EVERY_MS = 5_000;
+const EVENT_DELAY_MS = 200;
+
+let shown = { address: null, abort: null, timer: null, isLoading: false, isAgain: false };
+let isConnected = false;
+
+function parse(address) {
+  const [route, query] = address.replace(/^#?\/?/, "").split("?");
+  const parts = route.split("/").filter(Boolean).map(decodeURIComponent);
+  return { parts, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
+function viewOf(parts) {
+  const entry = VIEWS[parts[0] ?? ""];
+  return entry && (parts.length > 1 ? entry.detail : entry.list);
+}
+
+function showHeader() {
+  const { parts } = parse(location.hash);
+  const items = Object.entries(VIEWS)
+    .filter(([, entry]) => entry.name)
+    .map(([name, entry]) => {
+      const isCurrent = (parts[0] ?? "") === name || (parts[0] === "records" && name === "topics");
+      const current = isCurrent ? "page" : null;
+      const href = place(name ? [name] : []);
+      return h("li", null, h("a", { href, "aria-current": current }, entry.name));
+    });
+  const now = cluster.current;
+  const text = isConnected ? "live" : "not connected";
+  const tree = h(
+    "div",
+    null,
+    h("a", { class: "brand", href: "#/" }, "coordinator-server"),
+    h("nav", { "aria-label": "Views" }, h("ul", null, items)),
+    h(
+      "p",
+      { class: "cluster" },
+      h("span", { class: isConnected ? "state good" : "state bad" }, text),
+      now ? [" ", count(now.running), " of ", count(now.brokers), " brokers run"] : null,
+      cluster.isFrozen ? [" ", h("span", { class: "state moving" }, "clock is frozen")] : null,
+      now?.security.is_read_only ? [" ", h("span", { class: "state idle" }, "read-only")] : null,
+      now?.security.user ? ` as ${now.security.user}` : null,
+      token.get()
+        ? [" ", h("button", { type: "button", class: "small", onclick: logOut }, "Log out")]
+        : null,
+    ),
+  );
+  morph(document.getElementById("header"), tree);
+}
+
+function logOut() {
+  token.clear();
+  location.hash = "#/login";
+}
+
+async function refresh() {
+  const { address } = shown;
+  if (shown.isLoading) {
+    shown.isAgain = true;
+    return;
+  }
+  shown.isLoading = true;
+  shown.isAgain = false;
+  clearTimeout(shown.timer);
+  const run = shown;
+  const { parts, query } = parse(address);
+  const view = viewOf(parts);
+  let tree;
+  try {
+    if (view !== login) {
+      cluster.current = await get("/cluster", null, run.abort.signal);
+      cluster.readAtMs = Date.now();
+    }
+    const data = await view.load(parts, query, run.abort.signal);
+    if (run !== shown) return;
+    tree = view.show(data, parts, query);
+  } catch (error) {
+    if (run !== shown || error.name === "AbortError") return;
+    if (error.status === 401) {
+      location.hash = place(["login"], { then: address });
+      return;
+    }
+    tree = h("div", null, h("h1", null, view.title(parts)), problem(error));
+  } finally {
+    run.isLoading = false;
+  }
+  const main = document.getElementById("main");
+  const isFirst = run.isFirst !== false;
+  if (isFirst) main.replaceChildren();
+  morph(main, tree);
+  showHeader();
+  if (isFirst) {
+    run.isFirst = false;
+    if (run.isNavigation) main.focus({ preventScroll: false });
+  }
+  run.timer = setTimeout(refresh, run.isAgain ? EVENT_DELAY_MS : (view.every ?? DEFAULT_EVERY_MS));
+}
+
+function problem(error) {
+  const isGone = error.status === 404;
+  return h("p", { class: isGone ? "note" : "note error", role: "alert" }, error.message);
+}
+
+function navigate(isNavigation = true) {
+  const address = location.hash || "#/";
+  const { parts, query } = parse(address);
+  const view = viewOf(parts);
+  shown.abort?.abort();
+  clearTimeout(shown.timer);
+  const isSame = shown.parts?.join("\n") === parts.join("\n") && view === shown.view;
+  shown = {
+    address,
+    parts,
+    query,
+    view,
+    abort: new AbortController(),
+    timer: null,
+    isFirst: !isSame,
+    isNavigation,
+  };
+  if (!view) {
+    const text = h("p", null, "There is no such view. ", link([], "Overview"));
+    morph(document.getElementById("main"), h("div", null, h("h1", null, "Not found"), text));
+    showHeader();
+    return;
+  }
+  document.title = `${view.title(parts)} – coordinator-server`;
+  showHeader();
+  refresh();
+}
+
+let eventTimer = null;
+
+function onEvent(event) {
+  remember(event);
+  if (event.type === "clock") cluster.isFrozen = event.data.frozen;
+  if (!shown.view) return;
+  const wants = shown.view.wants;
+  if (event.type !== "reset" && wants && !wants(event, shown.parts)) return;
+  if (eventTimer) return;
+  eventTimer = setTimeout(() => {
+    eventTimer = null;
+    refresh();
+  }, EVENT_DELAY_MS);
+}
+
+function onState(isLive) {
+  if (isConnected && !isLive) say("The connection to the broker is lost.", true);
+  const isBack = !isConnected && isLive;
+  isConnected = isLive;
+  showHeader();
+  if (isBack && shown.view) refresh();
+}
+
+async function start() {
+  window.addEventListener("hashchange", () => navigate());
+  window.addEventListener("changed", () => {
+    shown.isAgain = true;
+    refresh();
+  });
+  navigate(false);
+  get("/clock").then(
+    (answer) => {
+      cluster.isFrozen = answer.frozen;
+      showHeader();
+    },
+    () => {},
+  );
+  follow(onEvent, onState);
+}
+
+start();

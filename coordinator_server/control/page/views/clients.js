@@ -1,0 +1,87 @@
+// Open connections of clients.
+
+import { all } from "../api.js";
+import { bytes, count, duration, h, time } from "../dom.js";
+import { action, field, more, place, remove, table } from "../ui.js";
+
+export const clients = {
+  title: () => "Connections",
+  wants: (event) => event.type === "connection",
+
+  load: (parts, { filter, topic }, signal) =>
+    all("/connections", "connections", { filter, topic }, signal),
+
+  show({ entries, isWhole }, parts, query) {
+    const change = (name) => (event) => {
+      location.replace(place(["connections"], { ...query, [name]: event.target.value }));
+    };
+    const columns = [
+      ["Client id", (row) => row.client_id ?? "–"],
+      ["Software", (row) => `${row.software_name} ${row.software_version}`.trim() || "unknown"],
+      ["Principal", (row) => row.principal],
+      ["Address", (row) => row.remote],
+      ["Broker", (row) => `${row.broker}, ${row.listener}`],
+      ["Age", (row) => duration(row.age_ms), "number"],
+      ["Last request", (row) => time(row.last_request_at_ms)],
+      ["Requests", (row) => count(row.requests), "number"],
+      ["Errors", (row) => count(row.errors), "number"],
+      ["Received", (row) => bytes(row.bytes_in), "number"],
+      ["Sent", (row) => bytes(row.bytes_out), "number"],
+      ["APIs", (row) => apis(row)],
+      [
+        "",
+        (row) =>
+          action("Close", `Close the connection of ${row.remote}? Most clients reconnect.`, () =>
+            remove(["connections", String(row.id)]),
+          ),
+      ],
+    ];
+    return h(
+      "div",
+      null,
+      h("h1", null, "Connections"),
+      h(
+        "form",
+        { class: "filters", onsubmit: (event) => event.preventDefault() },
+        field({
+          name: "filter",
+          label: "Client id, address or principal contains",
+          value: query.filter ?? "",
+          oninput: change("filter"),
+        }),
+        field({
+          name: "topic",
+          label: "Uses the topic",
+          value: query.topic ?? "",
+          oninput: change("topic"),
+        }),
+      ),
+      table("Connections", columns, entries, {
+        isTitled: true,
+        key: (row) => `connection ${row.id}`,
+        empty: "no client is connected",
+      }),
+      more(isWhole, entries.length, "connections"),
+    );
+  },
+};
+
+function apis(row) {
+  return h(
+    "details",
+    { "data-key": `apis ${row.id}` },
+    h("summary", null, `${count(row.apis.length)} APIs`),
+    h(
+      "ul",
+      { class: "plain" },
+      row.apis.map((use) => {
+        const errors = use.errors ? `, ${count(use.errors)} errors, last ${use.last_error}` : "";
+        return h(
+          "li",
+          null,
+          `${use.api} v${use.version}: ${count(use.requests)} requests${errors}`,
+        );
+      }),
+    ),
+  );
+}

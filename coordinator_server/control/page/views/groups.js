@@ -1,0 +1,81 @@
+// All groups, with their lag.
+
+import { all } from "../api.js";
+import { count, duration, h, time } from "../dom.js";
+import { brokerNow, field, link, more, place, state, table } from "../ui.js";
+
+const TYPES = [
+  ["", "all types"],
+  ["classic", "classic"],
+  ["consumer", "consumer"],
+  ["share", "share"],
+  ["streams", "streams"],
+];
+const ORDERS = [
+  ["name", "name"],
+  ["time", "lag in time"],
+  ["lag", "lag in records"],
+];
+
+const COMPARE = {
+  name: () => 0,
+  time: (left, right) => (right.time_lag_ms ?? -1) - (left.time_lag_ms ?? -1),
+  lag: (left, right) => (right.lag ?? -1) - (left.lag ?? -1),
+};
+
+export const groups = {
+  title: () => "Groups",
+  wants: (event) => event.type === "group" || event.type === "rebalance",
+
+  load: (parts, { filter, type }, signal) =>
+    all("/groups", "groups", { filter, type, times: true }, signal),
+
+  show({ entries, isWhole }, parts, query) {
+    const change = (name) => (event) => {
+      location.replace(place(["groups"], { ...query, [name]: event.target.value }));
+    };
+    const sorted = [...entries].sort(COMPARE[query.order] ?? COMPARE.name);
+    const columns = [
+      ["Group", (row) => link(["groups", row.group], row.group)],
+      ["Type", (row) => row.type],
+      ["State", (row) => state(row.state)],
+      ["Members", (row) => count(row.members), "number"],
+      ["Generation", (row) => count(row.generation), "number"],
+      ["Lag, records", (row) => count(row.lag), "number"],
+      ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
+      ["Behind since", (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–")],
+      ["Coordinator", (row) => `broker ${row.coordinator}`],
+    ];
+    return h(
+      "div",
+      null,
+      h("h1", null, "Groups"),
+      h(
+        "form",
+        { class: "filters", onsubmit: (event) => event.preventDefault() },
+        field({
+          name: "filter",
+          label: "Name contains",
+          value: query.filter ?? "",
+          oninput: change("filter"),
+        }),
+        field({
+          name: "type",
+          label: "Type",
+          options: TYPES,
+          value: query.type,
+          onchange: change("type"),
+        }),
+        field({
+          name: "order",
+          label: "Order",
+          options: ORDERS,
+          value: query.order,
+          onchange: change("order"),
+        }),
+      ),
+      table("Groups", columns, sorted, { key: (row) => row.group, empty: "no group matches" }),
+      more(isWhole, entries.length, "groups"),
+    );
+  },
+};

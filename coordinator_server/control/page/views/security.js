@@ -1,0 +1,100 @@
+// ACLs and quotas.
+
+import { call, get } from "../api.js";
+import { h } from "../dom.js";
+import { action, cluster, facts, form, table } from "../ui.js";
+
+const OPERATIONS = [
+  "READ",
+  "WRITE",
+  "CREATE",
+  "DELETE",
+  "ALTER",
+  "DESCRIBE",
+  "DESCRIBE_CONFIGS",
+  "ALTER_CONFIGS",
+  "ALL",
+];
+const RESOURCES = ["TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"];
+
+export const security = {
+  title: () => "Security",
+  wants: () => false,
+
+  async load(parts, query, signal) {
+    const quotas = await get("/quotas", null, signal);
+    const acls = cluster.current.security.has_authorizer ? await get("/acls", null, signal) : null;
+    return { quotas: quotas.quotas, acls: acls?.acls };
+  },
+
+  show({ quotas, acls }) {
+    return h(
+      "div",
+      null,
+      h("h1", null, "Security"),
+      facts(
+        ["Authorizer", acls ? "on: ACLs are enforced" : "off: every client may do everything"],
+        ["You are", cluster.current.security.user ?? "not logged in: nothing is hidden"],
+      ),
+      acls ? aclPart(acls) : null,
+      h("h2", null, "Quotas"),
+      table("Quotas", QUOTAS, quotas, { key: (row) => JSON.stringify(row.entity) }),
+    );
+  },
+};
+
+const QUOTAS = [
+  [
+    "Entity",
+    (row) =>
+      Object.entries(row.entity)
+        .map(([type, name]) => `${type} ${name ?? "(default)"}`)
+        .join(", "),
+  ],
+  [
+    "Quotas",
+    (row) =>
+      Object.entries(row.quotas)
+        .map(([name, value]) => `${name}=${value}`)
+        .join(", "),
+  ],
+];
+
+function aclPart(acls) {
+  const columns = [
+    ["Principal", (row) => row.principal],
+    ["Permission", (row) => row.permission],
+    ["Operation", (row) => row.operation],
+    ["Resource", (row) => `${row.resource_type} ${row.resource_name}`],
+    ["Pattern", (row) => row.pattern_type],
+    ["Host", (row) => row.host],
+    [
+      "",
+      (row) =>
+        action(
+          "Delete",
+          `Delete this ACL of ${row.principal}?`,
+          () => call("POST", "/acls/delete", { body: row }),
+          { isDangerous: true },
+        ),
+    ],
+  ];
+  return [
+    h("h2", null, "ACLs"),
+    table("ACLs", columns, acls, { key: (row) => JSON.stringify(row) }),
+    form(
+      "Add an ACL",
+      [
+        { name: "principal", label: "Principal", value: "User:" },
+        { name: "permission", label: "Permission", options: ["ALLOW", "DENY"] },
+        { name: "operation", label: "Operation", options: OPERATIONS },
+        { name: "resource_type", label: "Resource type", options: RESOURCES },
+        { name: "resource_name", label: "Resource name", hint: "kafka-cluster for the cluster" },
+        { name: "pattern_type", label: "Pattern", options: ["LITERAL", "PREFIXED"] },
+        { name: "host", label: "Host", value: "*" },
+      ],
+      (acl) => call("POST", "/acls", { body: { acls: [acl] } }),
+      { button: "Add" },
+    ),
+  ];
+}

@@ -1,0 +1,211 @@
+// Topics, and one topic with its partitions, configs and clients.
+
+import { all, call, get, path } from "../api.js";
+import { bytes, count, counted, h } from "../dom.js";
+import {
+  action,
+  facts,
+  field,
+  form,
+  isWritable,
+  link,
+  more,
+  pairs,
+  place,
+  remove,
+  table,
+} from "../ui.js";
+import { configTable } from "./settings.js";
+
+const total = (topic) =>
+  topic.partitions.reduce((sum, row) => sum + row.end_offset - row.start_offset, 0);
+
+export const topics = {
+  title: () => "Topics",
+  wants: (event) => event.type === "topic",
+
+  load: (parts, { filter, internal }, signal) =>
+    all("/topics", "topics", { filter, internal: internal === "true" }, signal, 10_000),
+
+  show({ entries, isWhole }, parts, query) {
+    const change = (name) => (event) => {
+      const value = event.target.type === "checkbox" ? event.target.checked : event.target.value;
+      location.replace(place(["topics"], { ...query, [name]: value }));
+    };
+    const columns = [
+      ["Topic", (row) => link(["topics", row.topic], row.topic)],
+      ["Partitions", (row) => count(row.partitions.length), "number"],
+      ["Offsets kept", (row) => count(total(row)), "number"],
+      ["Own configs", (row) => configsOf(row)],
+      ["", (row) => link(["records", row.topic], "Records")],
+    ];
+    return h(
+      "div",
+      null,
+      h("h1", null, "Topics"),
+      h(
+        "form",
+        { class: "filters", onsubmit: (event) => event.preventDefault() },
+        field({
+          name: "filter",
+          label: "Name contains",
+          value: query.filter ?? "",
+          oninput: change("filter"),
+        }),
+        h(
+          "label",
+          { class: "check" },
+          h("input", {
+            type: "checkbox",
+            checked: query.internal === "true",
+            onchange: change("internal"),
+          }),
+          "with internal topics",
+        ),
+      ),
+      table("Topics", columns, entries, { key: (row) => row.topic, empty: "no topic matches" }),
+      more(isWhole, entries.length, "topics"),
+      form(
+        "Create a topic",
+        [
+          { name: "name", label: "Name" },
+          {
+            name: "partitions",
+            label: "Partitions",
+            type: "number",
+            hint: "empty: num.partitions",
+          },
+          { name: "configs", label: "Configs", type: "lines", hint: "one NAME=VALUE on each line" },
+        ],
+        ({ name, partitions, configs }) =>
+          call("POST", path("topics", name), {
+            body: {
+              partitions: partitions ? Number(partitions) : null,
+              configs: pairs(configs),
+            },
+          }),
+        { button: "Create" },
+      ),
+    );
+  },
+};
+
+const configsOf = ({ configs }) =>
+  Object.entries(configs)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(", ") || "–";
+
+export const topic = {
+  title: (parts) => `Topic ${parts[1]}`,
+  wants: (event, parts) => event.type === "topic" && event.data.topic === parts[1],
+
+  async load([, name], query, signal) {
+    const [described, partitions, configs, clients] = await Promise.all([
+      get(path("topics", name), null, signal),
+      all(path("topics", name, "partitions"), "partitions", null, signal, 10_000),
+      get(path("topics", name, "configs"), null, signal),
+      get("/connections", { topic: name }, signal),
+    ]);
+    return { described, partitions, configs: configs.configs, clients: clients.connections };
+  },
+
+  show({ described, partitions, configs, clients }, [, name]) {
+    const columns = [
+      ["Partition", (row) => count(row.partition)],
+      ["Leader", (row) => (row.leader < 0 ? "offline" : `broker ${row.leader}`)],
+      ["Start offset", (row) => count(row.start_offset), "number"],
+      ["High watermark", (row) => count(row.end_offset), "number"],
+      ["Last stable offset", (row) => count(row.last_stable_offset), "number"],
+      ["Size", (row) => bytes(row.size_bytes), "number"],
+      ["Open transactions", (row) => count(row.open_transactions), "number"],
+      [
+        "",
+        (row) =>
+          h("a", { href: place(["records", name], { partition: row.partition }) }, "Records"),
+      ],
+    ];
+    return h(
+      "div",
+      null,
+      h("h1", null, "Topic ", name),
+      facts(
+        ["Topic id", h("code", null, described.topic_id)],
+        ["Partitions", count(described.partitions.length)],
+        ["Offsets kept", count(total(described))],
+        described.is_internal ? ["Internal", "clients may not write"] : null,
+      ),
+      h(
+        "p",
+        null,
+        h("a", { class: "button", href: place(["records", name], {}) }, "Browse records"),
+      ),
+      h("h2", null, "Clients"),
+      clientTable(clients, name),
+      h("h2", null, "Partitions"),
+      table("Partitions", columns, partitions.entries, {
+        isTitled: true,
+        key: (row) => `partition ${row.partition}`,
+      }),
+      more(partitions.isWhole, partitions.entries.length, "partitions"),
+      changes(described, name),
+      h("h2", null, "Configs"),
+      configTable("Configs of the topic", configs),
+    );
+  },
+};
+
+function clientTable(clients, name) {
+  const columns = [
+    ["Client id", (row) => row.client_id ?? "–"],
+    ["Does", (row) => deeds(row, name)],
+    ["Software", (row) => `${row.software_name} ${row.software_version}`.trim() || "unknown"],
+    ["Address", (row) => row.remote],
+    ["Principal", (row) => row.principal],
+  ];
+  return table("Open connections that produce to this topic or fetch from it", columns, clients, {
+    key: (row) => `client ${row.id}`,
+    empty: "none since the start of the control server",
+  });
+}
+
+function deeds(client, name) {
+  const does = [
+    client.topics_written.includes(name) ? "produces" : null,
+    client.topics_read.includes(name) ? "fetches" : null,
+  ];
+  return does.filter(Boolean).join(", ");
+}
+
+function changes({ partitions, is_internal: isInternal }, name) {
+  if (isInternal || !isWritable()) return null;
+  const grow = ({ count: wanted }) =>
+    call("POST", path("topics", name, "partitions"), { body: { count: Number(wanted) } });
+  const alter = ({ set, unset }) =>
+    call("PATCH", path("topics", name, "configs"), {
+      body: { set: pairs(set), unset: unset.split("\n").filter(Boolean) },
+    });
+  return [
+    form(
+      "Add partitions",
+      [{ name: "count", label: "New number of partitions", type: "number" }],
+      grow,
+    ),
+    form(
+      "Change configs",
+      [
+        { name: "set", label: "Set", type: "lines", hint: "one NAME=VALUE on each line" },
+        { name: "unset", label: "Remove", type: "lines", hint: "one name on each line" },
+      ],
+      alter,
+    ),
+    action(
+      "Delete the topic",
+      `Delete ${name} with ${counted(partitions.length, "partition")} and all records?`,
+      async () => {
+        await remove(["topics", name]);
+        location.hash = "#/topics";
+      },
+      { isDangerous: true },
+    ),
+  ];
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.groups import group_of, owners_of
@@ -10,6 +11,7 @@ from coordinator_server.control.pace import in_steps
 
 if TYPE_CHECKING:
     from coordinator_server.control.lag import Position
+    from coordinator_server.control.lag_history import Sample
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.steps import Computation
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 async def lag(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP/lag: return the lag of a group by partition. Raises ControlError."""
     _, group = group_of(request)
-    reader = LagReader(request)
+    reader = LagReader(request.cluster, request)
     positions, owners = reader.positions(group), owners_of(request, group)
     rows = await in_steps(_rows(request, reader, positions, owners))
     lags = [row["lag"] for row in rows if row["lag"] is not None]
@@ -30,6 +32,25 @@ async def lag(request: ControlRequest) -> dict[str, Any]:
         "lost": sum(row["lost"] for row in rows),
         "time_lag_ms": max(times, default=None),
         "partitions": rows,
+    }
+
+
+async def history(request: ControlRequest) -> dict[str, Any]:
+    """GET /groups/GROUP/lag/history: return the lag over time, from `since_ms` on.
+
+    A user who may not see all topics of the group gets no samples. Raises ControlError.
+    """
+    _, group = group_of(request)
+    assert request.state is not None
+    topics = {topic for topic, _ in LagReader(request.cluster).positions(group)}
+    samples: list[Sample] = []
+    if all(request.sees_topic(topic) for topic in topics):
+        samples = request.state.lag_history.of_group(group.group_id)
+    first = bisect_right(samples, request.values["since_ms"], key=lambda sample: sample.at_ms) - 1
+    return {
+        "group": group.group_id,
+        "now_ms": request.cluster.clock.now_ms(),
+        "samples": [sample._asdict() for sample in samples[max(first, 0) :]],
     }
 
 

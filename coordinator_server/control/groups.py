@@ -44,7 +44,7 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
 def _entries(
     request: ControlRequest, known: Mapping[str, tuple[Broker, Group]], page: Iterable[str]
 ) -> Computation[list[dict[str, Any]]]:
-    lags = LagReader(request)
+    lags = LagReader(request.cluster, request)
     entries = []
     for name in page:
         broker, listed_group = known[name]

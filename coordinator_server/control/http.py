@@ -94,6 +94,7 @@ class ControlServer:
         except OSError as error:
             address = format_address(host, port)
             raise StartError(f"cannot listen on --http {address}: {error.strerror}") from error
+        self._state.start()
         address = format_address(host, self._server.sockets[0].getsockname()[1])
         LOG.emit("control.listening", address=address)
         return address

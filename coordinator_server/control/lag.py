@@ -15,6 +15,7 @@ from protocol.errors import ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from coordinator_server.cluster import Cluster
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.share_partitions.share_partition import SharePartition
@@ -44,12 +45,12 @@ class Lag(NamedTuple):
 
 
 class LagReader:
-    """Reads the lag of groups for one request."""
+    """Reads the lag of groups, for a request: what its user may see, otherwise everything."""
 
-    def __init__(self, request: ControlRequest) -> None:
+    def __init__(self, cluster: Cluster, request: ControlRequest | None = None) -> None:
         self._request = request
-        self._cluster = request.cluster
-        self.now_ms = request.cluster.clock.now_ms()
+        self._cluster = cluster
+        self.now_ms = cluster.clock.now_ms()
         self._share: dict[str, list[SharePartition]] | None = None
 
     def of_group(self, group: Group, *, with_times: bool) -> Computation[Lag]:
@@ -57,7 +58,7 @@ class LagReader:
         total, time_ms = None, None
         for (topic, index), position in self.positions(group).items():
             partition = self._cluster.topics.partition(topic, index)
-            if partition is not None and self._request.sees_topic(topic):
+            if partition is not None and self._sees(topic):
                 row = self.of_partition(partition, position, with_time=with_times)
                 if row["lag"] is not None:
                     total = row["lag"] + (total or 0)
@@ -65,6 +66,9 @@ class LagReader:
                     time_ms = max(row["time_lag_ms"], time_ms or 0)
             yield
         return Lag(total, time_ms)
+
+    def _sees(self, topic: str) -> bool:
+        return self._request is None or self._request.sees_topic(topic)
 
     def positions(self, group: Group) -> dict[tuple[str, int], Position]:
         """Return the positions of a group by topic and partition."""
@@ -122,7 +126,7 @@ class LagReader:
 
     def _time_of(self, partition: Partition, offset: int) -> int | None:
         """Return the timestamp of the first record at or after an offset, None if unreadable."""
-        state = self._request.state
+        state = None if self._request is None else self._request.state
         times = {} if state is None else state.record_times
         key = partition.topic_name, partition.index, partition.log.topic_id, offset
         if key not in times:

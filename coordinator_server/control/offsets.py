@@ -50,7 +50,7 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
         wanted[place] = offset
         metadata[place] = offset_to_set.get("metadata", "")
     group = _group(request)
-    before = {} if group is None else LagReader(request).positions(group)
+    before = {} if group is None else LagReader(request.cluster, request).positions(group)
     errors = await _commit(request, group, wanted, metadata)
     return _changes(
         request, {place: commit.offset for place, commit in before.items()}, wanted, errors
@@ -65,7 +65,8 @@ async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
         raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
     _, group = group_of(request)
     before = {
-        place: position.offset for place, position in LagReader(request).positions(group).items()
+        place: position.offset
+        for place, position in LagReader(request.cluster, request).positions(group).items()
     }
     places = _places(request, body, before)
     wanted = await in_steps(_targets(request, body, before, places))
@@ -80,7 +81,7 @@ async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
     """DELETE /groups/GROUP/offsets: delete the offsets of a topic. Raises ControlError."""
     _, group = group_of(request)
     topic, index = request.values["topic"], request.values["partition"]
-    positions = LagReader(request).positions(group)
+    positions = LagReader(request.cluster, request).positions(group)
     before = {
         place: position.offset
         for place, position in positions.items()

@@ -168,6 +168,11 @@ _GROUPS = (
          "delete a group without members", ("DELETE", "GROUP")),
     _row("GET /groups/GROUP/lag", "groups lag", "group_lag:lag", "groups:GroupLag",
          "lag of a group in records and in time, by partition", _DESCRIBE_GROUP),
+    _row("GET /groups/GROUP/lag/history", "groups lag-history", "group_lag:history",
+         "groups:LagHistory",
+         "lag of a group over time: samples since the start of the control server, at most 720 "
+         "changes", _DESCRIBE_GROUP, (Parameter("since_ms", "integer",
+         "only the sample at this time and later ones", 0),)),
     _row("PUT /groups/GROUP/offsets", "offsets set", "offsets:set_offsets",
          "groups:OffsetChanges", "commit offsets for a group without members", _READ_GROUP,
          body="groups:OffsetsToSet"),

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from coordinator_server.control.errors import ControlError
+from coordinator_server.control.lag_history import LagHistory
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -35,6 +36,7 @@ class ControlState:
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
         self._feed: Feed | None = None
+        self.lag_history = LagHistory(cluster)
 
     @property
     def is_protected(self) -> bool:
@@ -59,8 +61,13 @@ class ControlState:
             self._feed = Feed(self._cluster)
         return self._feed
 
+    def start(self) -> None:
+        """Begin to sample the lag of groups."""
+        self.lag_history.start()
+
     def stop(self) -> None:
-        """End the events."""
+        """End the samples and the events."""
+        self.lag_history.stop()
         if self._feed is not None:
             self._feed.stop()
 

@@ -161,6 +161,14 @@ class AsyncControlApi:
         return cast("groups.GroupLag", await self.control.call("GET",
                 f"/groups/{quoted(group)}/lag"))
 
+    async def groups_lag_history(self, group: str, *, since_ms: int | None =
+            None) -> groups.LagHistory:
+        """Lag of a group over time: samples since the start of the control server, at most 720
+        changes.
+        """
+        return cast("groups.LagHistory", await self.control.call("GET",
+                f"/groups/{quoted(group)}/lag/history", {"since_ms": since_ms}))
+
     async def offsets_set(self, group: str, body: groups.OffsetsToSet) -> groups.OffsetChanges:
         """Commit offsets for a group without members."""
         return cast("groups.OffsetChanges", await self.control.call("PUT",

@@ -157,6 +157,13 @@ class ControlApi:
         """Lag of a group in records and in time, by partition."""
         return cast("groups.GroupLag", self.control.call("GET", f"/groups/{quoted(group)}/lag"))
 
+    def groups_lag_history(self, group: str, *, since_ms: int | None = None) -> groups.LagHistory:
+        """Lag of a group over time: samples since the start of the control server, at most 720
+        changes.
+        """
+        return cast("groups.LagHistory", self.control.call("GET",
+                f"/groups/{quoted(group)}/lag/history", {"since_ms": since_ms}))
+
     def offsets_set(self, group: str, body: groups.OffsetsToSet) -> groups.OffsetChanges:
         """Commit offsets for a group without members."""
         return cast("groups.OffsetChanges", self.control.call("PUT",

@@ -223,6 +223,7 @@ def test_offsets_of_any_group_id(api: ControlApi, group: str) -> None:
     assert first["time_lag_ms"] == lag["now_ms"] - START_MS
     (entry,) = [one for one in api.groups_list(times=True)["groups"] if one["group"] == group]
     assert (entry["lag"], entry["type"], entry["state"]) == (lag["lag"], "classic", "Empty")
+    assert api.groups_lag_history(group)["group"] == group
     tried = api.offsets_reset(group, {"to": "latest", "dry_run": True})
     assert tried["is_dry_run"]
     assert api.groups_lag(group)["lag"] == lag["lag"]

@@ -101,10 +101,10 @@ export function colors(rows) {
 
 /** Return the picture of the time from `from` to `to`, `width` pixels wide.
  *
- * `lag` are samples {at, lag}, the oldest first; `at` is the selected rebalance's end; `onSelect`
+ * `lag` are samples {at_ms, lag}, the oldest first, and `now` is the broker's time; `at` is the selected rebalance's end; `onSelect`
  * gets the end of a rebalance that is clicked.
  */
-export function draw({ rebalances, rows, lag, from, to, width, at, onSelect }) {
+export function draw({ rebalances, rows, lag, from, to, now, width, at, onSelect }) {
   const names = [...rows.keys()].sort(BY_NUMBER.compare).slice(0, MOST_ROWS);
   const plot = Math.max(width - LEFT - RIGHT, 50);
   const x = (ms) =>
@@ -155,7 +155,7 @@ export function draw({ rebalances, rows, lag, from, to, width, at, onSelect }) {
         .filter((span) => span.to >= from && span.from <= to)
         .map((span) => bar(span, x, TOP + row * ROW, numbers.get(span.member))),
     ]),
-    lagChart(lag, from, to, x, lagTop),
+    lagChart(lag, from, to, now, x, lagTop),
   );
 }
 
@@ -197,31 +197,42 @@ function ticks(from, to, x, height) {
   return marks;
 }
 
-function lagChart(lag, from, to, x, top) {
-  const inside = lag.filter((entry) => entry.at >= from && entry.at <= to && entry.lag !== null);
-  const most = Math.max(1, ...inside.map((entry) => entry.lag));
+/** Return the samples as steps within a time: {from, to, lag}; unknown lag leaves a gap. */
+export function lagSteps(lag, from, to, now) {
+  return lag
+    .map((sample, index) => ({
+      from: Math.max(sample.at_ms, from),
+      to: Math.min(lag[index + 1]?.at_ms ?? now, to),
+      lag: sample.lag,
+    }))
+    .filter((step) => step.from <= step.to && step.lag !== null);
+}
+
+function lagChart(lag, from, to, now, x, top) {
+  const steps = lagSteps(lag, from, to, now);
+  const most = Math.max(1, ...steps.map((step) => step.lag));
   const y = (value) => top + LAG_HEIGHT - (value / most) * (LAG_HEIGHT - 12);
-  const points = inside.map(
-    (entry, index) =>
-      `${index ? `L${x(entry.at)},${y(inside[index - 1].lag)}` : "M"}${index ? "L" : ""}${x(entry.at)},${y(entry.lag)}`,
-  );
+  const lines = steps.map((step, index) => {
+    const isJoined = index && steps[index - 1].to === step.from;
+    return `${isJoined ? "L" : "M"}${x(step.from)},${y(step.lag)}H${x(step.to)}`;
+  });
   const base = top + LAG_HEIGHT;
-  const last = inside.at(-1);
+  const last = steps.at(-1);
   return [
     s("line", { class: "axis", x1: LEFT, x2: x(to), y1: base, y2: base }),
     s(
       "text",
       { class: "label", x: LEFT - 8, y: top + 12, "text-anchor": "end" },
-      `${count(most)} records`,
+      `${count(most)} ${most === 1 ? "record" : "records"}`,
     ),
     s("text", { class: "label", x: LEFT - 8, y: base, "text-anchor": "end" }, "lag 0"),
-    points.length ? s("path", { class: "lag", d: points.join("") }) : null,
+    steps.length ? s("path", { class: "lag", d: lines.join("") }) : null,
     last
       ? s(
           "text",
           { class: "label", x: x(to), y: base + 14, "text-anchor": "end" },
-          `lag ${count(last.lag)} at ${clockTime(last.at)}`,
+          `lag ${count(last.lag)} at ${clockTime(last.to)}`,
         )
-      : s("text", { class: "label", x: LEFT, y: base + 14 }, "no lag was measured in this time"),
+      : s("text", { class: "label", x: LEFT, y: base + 14 }, "the lag of this time is not known"),
   ];
 }

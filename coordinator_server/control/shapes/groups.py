@@ -131,6 +131,21 @@ class GroupLag(TypedDict):
     partitions: Annotated[list[PartitionLag], "by topic and partition"]
 
 
+class LagSample(TypedDict):
+    """The lag of a group from a time on, until the next sample."""
+
+    at_ms: Annotated[int, "the broker's time"]
+    lag: Annotated[int | None, "unread records, null without offsets"]
+
+
+class LagHistory(TypedDict):
+    """The lag of a group over time. It is sampled every 5 s; only changes are kept."""
+
+    group: Annotated[str, "group id"]
+    now_ms: Annotated[int, "the broker's time: the last sample is valid until then"]
+    samples: Annotated[list[LagSample], "the samples, the oldest first"]
+
+
 class OffsetToSet(TypedDict):
     """An offset to commit for a group without members."""
 

@@ -18,7 +18,7 @@ import {
 } from "../ui.js";
 
 const MOST_REBALANCES = 200;
-const MOST_SAMPLES = 1_800;
+const MOST_SAMPLES = 720;
 const DEFAULT_SPAN_MS = 10 * 60_000;
 const ZOOM = 2;
 const PRESETS = [
@@ -28,15 +28,16 @@ const PRESETS = [
   [86_400_000, "1 d"],
 ];
 
-// The lag of the group that is shown, sampled while its page is open.
+// The samples of the lag of the group that is shown; each answer adds those since the last one.
 let samples = { group: null, lag: [] };
 
-function sample(group, at, lag) {
-  if (samples.group !== group) samples = { group, lag: [] };
-  const last = samples.lag.at(-1);
-  if (last && at <= last.at) samples.lag = samples.lag.filter((row) => row.at < at);
-  samples.lag.push({ at, lag });
-  if (samples.lag.length > MOST_SAMPLES) samples.lag.splice(0, MOST_SAMPLES / 10);
+async function lagHistory(group, signal) {
+  const known = samples.group === group ? samples.lag : [];
+  const target = path("groups", group, "lag", "history");
+  const answer = await get(target, { since_ms: known.at(-1)?.at_ms }, signal);
+  const first = answer.samples[0]?.at_ms ?? Infinity;
+  const lag = [...known.filter((sample) => sample.at_ms < first), ...answer.samples];
+  samples = { group, lag: lag.slice(-MOST_SAMPLES) };
 }
 
 async function rebalancesOf(group, signal) {
@@ -59,8 +60,8 @@ export const group = {
       described.type === "share"
         ? get(path("groups", name, "in-flight"), { limit: 500 }, signal)
         : null,
+      lagHistory(name, signal),
     ]);
-    sample(name, lag.now_ms, lag.lag);
     return { described, lag, rebalances, inFlight };
   },
 
@@ -167,12 +168,17 @@ function timeline(name, list, query) {
         lag: samples.lag,
         from,
         to,
+        now,
         width,
         at: Number(query.at) || null,
         onSelect: (at) => go({ at }),
       }),
     ),
-    h("p", { class: "note" }, "The lag is measured while this page is open."),
+    h(
+      "p",
+      { class: "note" },
+      "The lag is sampled every 5 s since the start of the control server.",
+    ),
     spanTable(rows, from, to),
   ];
 }

@@ -1,0 +1,82 @@
+"""The lag of each group over time, for the timeline of the page.
+
+The control server samples the lag of all groups every few seconds, in steps. A sample is kept only
+if the lag differs from the sample before: a group that stands still needs no memory, and a group
+that is read all the time reaches back an hour. The history begins with the control server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from coordinator_server.control.lag import LagReader
+from coordinator_server.control.pace import timed_steps
+
+if TYPE_CHECKING:
+    from coordinator_server.cluster import Cluster
+    from coordinator_server.core.groups.group import Group
+    from coordinator_server.steps import Steps
+
+INTERVAL_SECONDS = 5.0
+"""Pause between two rounds of samples."""
+
+PAUSE_FACTOR = 100
+"""Least pause, as a multiple of the time of a round, which takes at most 1 % of the time."""
+
+KEPT_SAMPLES, KEPT_GROUPS = 720, 2_000
+"""Limits of the samples of a group, and of the groups that have samples."""
+
+
+class Sample(NamedTuple):
+    """The lag of a group in records from a time on; None while it has no committed offset."""
+
+    at_ms: int
+    lag: int | None
+
+
+class LagHistory:
+    """The samples of all groups of a cluster. Call `start` first and `stop` at the end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._samples: dict[str, deque[Sample]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Take the first samples, and go on every few seconds."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """End the sampling."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def of_group(self, group_id: str) -> list[Sample]:
+        """Return the samples of a group, the oldest first. Each is valid until the next."""
+        return list(self._samples.get(group_id, ()))
+
+    async def _run(self) -> None:
+        while True:
+            seconds = await timed_steps(self.take())
+            await asyncio.sleep(max(INTERVAL_SECONDS, seconds * PAUSE_FACTOR))
+
+    def take(self) -> Steps:
+        """Take a sample of each group, in steps."""
+        reader = LagReader(self._cluster)
+        alive: set[str] = set()
+        for broker in tuple(self._cluster.brokers.values()):
+            for task in tuple(broker.groups.tasks.values()):
+                if not task.group.is_dead and len(alive) < KEPT_GROUPS:
+                    alive.add(task.group.group_id)
+                    yield from self._sample(reader, task.group)
+        for group_id in self._samples.keys() - alive:
+            del self._samples[group_id]
+
+    def _sample(self, reader: LagReader, group: Group) -> Steps:
+        lag = yield from reader.of_group(group, with_times=False)
+        samples = self._samples.setdefault(group.group_id, deque(maxlen=KEPT_SAMPLES))
+        now_ms = self._cluster.clock.now_ms()
+        if not samples or samples[-1].lag != lag.records:
+            samples.append(Sample(now_ms, lag.records))

@@ -75,8 +75,9 @@ export function morph(parent, tree) {
     if (same) {
       if (same !== current) parent.insertBefore(same, current);
       else current = current.nextSibling;
-      update(same, wanted);
+      if (wanted.$memo === undefined || wanted.$memo !== same.$memo) update(same, wanted);
     } else {
+      buildAll(wanted);
       parent.insertBefore(wanted, current);
     }
   }
@@ -85,6 +86,18 @@ export function morph(parent, tree) {
     current.remove();
     current = next;
   }
+}
+
+/** Make an element lazy: `build` adds its children unless the shown element has the same `memo`. */
+export function lazy(element, memo, build) {
+  element.$memo = memo;
+  element.$build = () => append(element, build());
+  return element;
+}
+
+function buildAll(node) {
+  node.$build?.();
+  for (const child of node.childNodes) buildAll(child);
 }
 
 function alike(left, right) {
@@ -104,10 +117,12 @@ function update(old, wanted) {
   for (const { name, value } of wanted.attributes) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
+  wanted.$build?.();
   for (const type of Object.keys(wanted.$on ?? {})) {
     if (!old.$on?.[type]) old.addEventListener(type, dispatch);
   }
   old.$on = wanted.$on;
+  old.$memo = wanted.$memo;
   morph(old, wanted);
   if (wanted.$value !== undefined && wanted.$value !== old.$value) {
     old.value = wanted.$value;

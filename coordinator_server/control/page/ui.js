@@ -1,7 +1,7 @@
 // Parts that several views use: links, tables, forms, messages and dialogs.
 
 import { call, path } from "./api.js";
-import { count, h } from "./dom.js";
+import { count, h, lazy } from "./dom.js";
 
 /** What the views know of the cluster, from `GET /cluster`; set by app.js. */
 export const cluster = { current: null, readAtMs: 0 };
@@ -40,21 +40,27 @@ export function say(text, isError = false) {
 /** Return a table. A column is [title, cell(row), kind]; numbers have the kind "number".
  *
  * `isTitled`: a heading above says the same as the caption, which is only for screen readers then.
+ * `isPure`: the cells depend on their row only, so that a row is made again only if it has changed.
  */
-export function table(caption, columns, rows, { key, empty = "none", selected, isTitled } = {}) {
+export function table(
+  caption,
+  columns,
+  rows,
+  { key, empty = "none", selected, isTitled, isPure } = {},
+) {
   if (!rows.length) return h("p", { class: "empty" }, `${caption}: ${empty}`);
   const head = columns.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title));
-  const body = rows.map((row) =>
-    h(
-      "tr",
-      { "data-key": key?.(row), class: selected?.(row) ? "selected" : null },
-      columns.map(([, cell, kind], index) =>
-        index === 0
-          ? h("th", { scope: "row", class: kind }, cell(row))
-          : h("td", { class: kind }, cell(row)),
-      ),
-    ),
-  );
+  const cells = (row) =>
+    columns.map(([, cell, kind], index) =>
+      index === 0
+        ? h("th", { scope: "row", class: kind }, cell(row))
+        : h("td", { class: kind }, cell(row)),
+    );
+  const body = rows.map((row) => {
+    const tr = h("tr", { "data-key": key?.(row), class: selected?.(row) ? "selected" : null });
+    const memo = isPure ? JSON.stringify([row, isWritable()]) : undefined;
+    return lazy(tr, memo, () => cells(row));
+  });
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

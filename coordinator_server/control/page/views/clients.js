@@ -1,8 +1,11 @@
 // Open connections of clients.
 
 import { all } from "../api.js";
-import { bytes, count, duration, h, time } from "../dom.js";
+import { bytes, count, h, time } from "../dom.js";
 import { action, field, more, place, remove, table } from "../ui.js";
+
+// The age changes all the time, and would make every row new.
+const withoutAge = ({ age_ms: _, ...connection }) => connection;
 
 export const clients = {
   title: () => "Connections",
@@ -21,7 +24,7 @@ export const clients = {
       ["Principal", (row) => row.principal],
       ["Address", (row) => row.remote],
       ["Broker", (row) => `${row.broker}, ${row.listener}`],
-      ["Age", (row) => duration(row.age_ms), "number"],
+      ["Since", (row) => time(row.connected_at_ms)],
       ["Last request", (row) => time(row.last_request_at_ms)],
       ["Requests", (row) => count(row.requests), "number"],
       ["Errors", (row) => count(row.errors), "number"],
@@ -56,8 +59,9 @@ export const clients = {
           oninput: change("topic"),
         }),
       ),
-      table("Connections", columns, entries, {
+      table("Connections", columns, entries.map(withoutAge), {
         isTitled: true,
+        isPure: true,
         key: (row) => `connection ${row.id}`,
         empty: "no client is connected",
       }),

@@ -352,6 +352,7 @@ function lagTable(partitions) {
   ];
   return table("Lag by partition", columns, partitions, {
     isTitled: true,
+    isPure: true,
     key: (row) => `lag ${row.topic}-${row.partition}`,
     empty: "no partition is committed or assigned",
   });

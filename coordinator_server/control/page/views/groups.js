@@ -74,7 +74,11 @@ export const groups = {
           onchange: change("order"),
         }),
       ),
-      table("Groups", columns, sorted, { key: (row) => row.group, empty: "no group matches" }),
+      table("Groups", columns, sorted, {
+        isPure: true,
+        key: (row) => row.group,
+        empty: "no group matches",
+      }),
       more(isWhole, entries.length, "groups"),
     );
   },

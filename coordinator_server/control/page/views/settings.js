@@ -15,7 +15,11 @@ export function configTable(caption, configs) {
     ["At run time", (row) => (row.is_read_only ? "no" : "yes")],
     ["Meaning", (row) => row.documentation ?? ""],
   ];
-  return table(caption, columns, configs, { key: (row) => row.name, selected: CHANGED });
+  return table(caption, columns, configs, {
+    isPure: true,
+    key: (row) => row.name,
+    selected: CHANGED,
+  });
 }
 
 function sourceOf(row) {

@@ -63,7 +63,11 @@ export const topics = {
           "with internal topics",
         ),
       ),
-      table("Topics", columns, entries, { key: (row) => row.topic, empty: "no topic matches" }),
+      table("Topics", columns, entries, {
+        isPure: true,
+        key: (row) => row.topic,
+        empty: "no topic matches",
+      }),
       more(isWhole, entries.length, "topics"),
       form(
         "Create a topic",
@@ -144,6 +148,7 @@ export const topic = {
       h("h2", null, "Partitions"),
       table("Partitions", columns, partitions.entries, {
         isTitled: true,
+        isPure: true,
         key: (row) => `partition ${row.partition}`,
       }),
       more(partitions.isWhole, partitions.entries.length, "partitions"),

@@ -20,7 +20,7 @@ from tests.left_out import LINES
 
 NIGHTLY, REAL_TIME = "nightly", "real_time"
 ORACLE = "tests/oracle/"
-TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/")
+TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/", "tests/page/")
 """Folders whose tests one worker runs: one Spark session serves all, a small machine bears few
 Kafkas at a time, and compose projects share images and networks."""
 ORACLE_WORKERS = 2

@@ -13,8 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.maven import one_at_a_time
-from tests.support import ROOT
+from tests import npm
 
 HERE = Path(__file__).parent
 LEAST_GO = (1, 21)
@@ -69,14 +68,7 @@ def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str]
 
     `directory` is not used: the library is in the checkout, where git ignores it.
     """
-    library = ROOT / f".kafkajs-{KAFKAJS}"
-    complete = library / ".complete"
-    with one_at_a_time():  # two npm processes at once would leave the folder incomplete
-        if not complete.exists():
-            install = ("npm", "install", "--no-audit", "--no-fund", "--prefix", str(library))
-            _run((*install, f"kafkajs@{KAFKAJS}"), directory)
-            complete.touch()
-    environment = {**os.environ, "NODE_PATH": str(library / "node_modules")}
+    environment = {**os.environ, "NODE_PATH": str(npm.library("kafkajs", KAFKAJS))}
     return ["node", str(HERE / script)], environment
 
 

@@ -37,7 +37,10 @@ export function say(text, isError = false) {
   }, 8_000);
 }
 
-/** Return a table. A column is [title, cell(row), kind]; numbers have the kind "number".
+/** Return a column of buttons, or null on a server that accepts no changes. */
+export const changeColumn = (cell) => (isWritable() ? ["Change", cell] : null);
+
+/** Return a table. A column is [title, cell(row), kind], or null; numbers have the kind "number".
  *
  * `isTitled`: a heading above says the same as the caption, which is only for screen readers then.
  * `isPure`: the cells depend on their row only, so that a row is made again only if it has changed.
@@ -49,9 +52,10 @@ export function table(
   { key, empty = "none", selected, isTitled, isPure } = {},
 ) {
   if (!rows.length) return h("p", { class: "empty" }, `${caption}: ${empty}`);
-  const head = columns.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title));
+  const shown = columns.filter(Boolean);
+  const head = shown.map(([title, , kind]) => h("th", { scope: "col", class: kind }, title));
   const cells = (row) =>
-    columns.map(([, cell, kind], index) =>
+    shown.map(([, cell, kind], index) =>
       index === 0
         ? h("th", { scope: "row", class: kind }, cell(row))
         : h("td", { class: kind }, cell(row)),

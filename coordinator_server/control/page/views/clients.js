@@ -2,7 +2,7 @@
 
 import { all } from "../api.js";
 import { bytes, count, h, time } from "../dom.js";
-import { action, field, more, place, remove, table } from "../ui.js";
+import { action, changeColumn, field, more, place, remove, table } from "../ui.js";
 
 // The age changes all the time, and would make every row new.
 const withoutAge = ({ age_ms: _, ...connection }) => connection;
@@ -31,13 +31,11 @@ export const clients = {
       ["Received", (row) => bytes(row.bytes_in), "number"],
       ["Sent", (row) => bytes(row.bytes_out), "number"],
       ["APIs", (row) => apis(row)],
-      [
-        "",
-        (row) =>
-          action("Close", `Close the connection of ${row.remote}? Most clients reconnect.`, () =>
-            remove(["connections", String(row.id)]),
-          ),
-      ],
+      changeColumn((row) =>
+        action("Close", `Close the connection of ${row.remote}? Most clients reconnect.`, () =>
+          remove(["connections", String(row.id)]),
+        ),
+      ),
     ];
     return h(
       "div",

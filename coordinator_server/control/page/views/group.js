@@ -150,7 +150,11 @@ function timeline(name, list, query) {
       button("Zoom in", "+", zoom(1 / ZOOM)),
       button("Zoom out", "−", zoom(ZOOM)),
       PRESETS.map(([ms, label]) => button(`Show ${label}`, label, () => go({ span: ms }))),
-      button("Go to now and stay there", isLive ? "live" : "go live", () => go({ to: null })),
+      button(
+        isLive ? "live: stays at the present" : "go live: go to the present and stay there",
+        isLive ? "live" : "go live",
+        () => go({ to: null }),
+      ),
       h("span", { class: "note" }, `${clockTime(from)} to ${clockTime(to)}`),
     ),
     h(
@@ -263,7 +267,7 @@ function memberTable({ members, type }) {
     hasEpochs ? ["State", (row) => (row.state ? state(row.state) : "–")] : null,
     ["Waits for", (row) => waits(row)],
   ];
-  return table("Members", columns.filter(Boolean), members, {
+  return table("Members", columns, members, {
     isTitled: true,
     key: (row) => `member ${row.member_id}`,
     empty: "the group has no members",

@@ -2,7 +2,7 @@
 
 import { all, call, get, path } from "../api.js";
 import { count, counted, duration, h, time } from "../dom.js";
-import { action, brokerNow, cluster, facts, link, state, table } from "../ui.js";
+import { action, brokerNow, changeColumn, cluster, facts, link, state, table } from "../ui.js";
 import { snippets } from "./connect.js";
 import { recent } from "./recent.js";
 
@@ -115,7 +115,7 @@ function brokerTable(brokers) {
     ["Leads partitions", (row) => count(row.partitions_led), "number"],
     ["Coordinates groups", (row) => count(row.groups), "number"],
     ["Connections", (row) => count(row.connections), "number"],
-    ["", (row) => changeOf(row)],
+    changeColumn(changeOf),
   ];
   return [
     h("h2", null, "Brokers"),

@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { h } from "../dom.js";
-import { action, cluster, facts, form, table } from "../ui.js";
+import { action, changeColumn, cluster, facts, form, table } from "../ui.js";
 
 const OPERATIONS = [
   "READ",
@@ -68,16 +68,14 @@ function aclPart(acls) {
     ["Resource", (row) => `${row.resource_type} ${row.resource_name}`],
     ["Pattern", (row) => row.pattern_type],
     ["Host", (row) => row.host],
-    [
-      "",
-      (row) =>
-        action(
-          "Delete",
-          `Delete this ACL of ${row.principal}?`,
-          () => call("POST", "/acls/delete", { body: row }),
-          { isDangerous: true },
-        ),
-    ],
+    changeColumn((row) =>
+      action(
+        "Delete",
+        `Delete this ACL of ${row.principal}?`,
+        () => call("POST", "/acls/delete", { body: row }),
+        { isDangerous: true },
+      ),
+    ),
   ];
   return [
     h("h2", null, "ACLs"),

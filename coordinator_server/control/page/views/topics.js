@@ -37,7 +37,7 @@ export const topics = {
       ["Partitions", (row) => count(row.partitions.length), "number"],
       ["Offsets kept", (row) => count(total(row)), "number"],
       ["Own configs", (row) => configsOf(row)],
-      ["", (row) => link(["records", row.topic], "Records")],
+      ["Content", (row) => link(["records", row.topic], "Records")],
     ];
     return h(
       "div",
@@ -123,7 +123,7 @@ export const topic = {
       ["Size", (row) => bytes(row.size_bytes), "number"],
       ["Open transactions", (row) => count(row.open_transactions), "number"],
       [
-        "",
+        "Content",
         (row) =>
           h("a", { href: place(["records", name], { partition: row.partition }) }, "Records"),
       ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.groups import group_of, owners_of
@@ -10,8 +11,9 @@ from coordinator_server.control.lag import LagReader, without_log
 from coordinator_server.control.pace import in_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from coordinator_server.control.lag import Position
-    from coordinator_server.control.lag_history import Sample
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.steps import Computation
 
@@ -43,14 +45,14 @@ async def history(request: ControlRequest) -> dict[str, Any]:
     _, group = group_of(request)
     assert request.state is not None
     topics = {topic for topic, _ in LagReader(request.cluster).positions(group)}
-    samples: list[Sample] = []
+    samples: Sequence[tuple[int, int | None]] = ()
     if all(request.sees_topic(topic) for topic in topics):
-        samples = request.state.lag_history.of_group(group.group_id)
-    first = bisect_right(samples, request.values["since_ms"], key=lambda sample: sample.at_ms) - 1
+        samples = request.state.lag_samples(group.group_id)
+    first = bisect_right(samples, request.values["since_ms"], key=itemgetter(0)) - 1
     return {
         "group": group.group_id,
         "now_ms": request.cluster.clock.now_ms(),
-        "samples": [sample._asdict() for sample in samples[max(first, 0) :]],
+        "samples": [{"at_ms": at_ms, "lag": lag} for at_ms, lag in samples[max(first, 0) :]],
     }
 
 

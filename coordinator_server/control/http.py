@@ -20,6 +20,7 @@ import h11
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
+from coordinator_server.control.lag_history import LagHistory
 from coordinator_server.control.pace import encoded
 from coordinator_server.control.request import (
     Content,
@@ -80,6 +81,8 @@ class ControlServer:
     ) -> None:
         self._cluster = cluster
         self._state = ControlState(cluster, options or ControlOptions(), token)
+        self._lag_history = LagHistory(cluster)
+        self._state.lag_samples = self._lag_history.of_group
         self._routes = routes
         self._answers: dict[str, Answer] = {}
         self._host = ""
@@ -94,7 +97,7 @@ class ControlServer:
         except OSError as error:
             address = format_address(host, port)
             raise StartError(f"cannot listen on --http {address}: {error.strerror}") from error
-        self._state.start()
+        self._lag_history.start()
         address = format_address(host, self._server.sockets[0].getsockname()[1])
         LOG.emit("control.listening", address=address)
         return address
@@ -103,6 +106,7 @@ class ControlServer:
         """Close the socket and the connections."""
         if self._server is not None:
             self._server.close()
+        self._lag_history.stop()
         self._state.stop()
         for task in self._tasks:
             task.cancel()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hmac
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coordinator_server.control.errors import ControlError
-from coordinator_server.control.lag_history import LagHistory
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
     from coordinator_server.security.principal import Principal
+
+LagSamples = Callable[[str], Sequence[tuple[int, int | None]]]
+"""Returns samples of a group: the broker's time in ms and the lag, the oldest first."""
 
 
 class ControlOptions:
@@ -36,7 +39,8 @@ class ControlState:
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
         self._feed: Feed | None = None
-        self.lag_history = LagHistory(cluster)
+        self.lag_samples: LagSamples = lambda _: ()
+        """Returns the lag of a group over time; set by the control server, see `lag_history`."""
 
     @property
     def is_protected(self) -> bool:
@@ -61,13 +65,8 @@ class ControlState:
             self._feed = Feed(self._cluster)
         return self._feed
 
-    def start(self) -> None:
-        """Begin to sample the lag of groups."""
-        self.lag_history.start()
-
     def stop(self) -> None:
-        """End the samples and the events."""
-        self.lag_history.stop()
+        """End the events."""
         if self._feed is not None:
             self._feed.stop()
 

@@ -66,9 +66,11 @@ class Blind(ControlRequest):
 async def test_a_request_gets_the_samples_that_its_user_may_see(nodes: VirtualTimeNodes) -> None:
     """`since_ms` selects the sample of this time and later ones; hidden topics hide the samples."""
     state = ControlState(nodes.cluster, ControlOptions(), None)
+    samples = LagHistory(nodes.cluster)
+    state.lag_samples = samples.of_group
     for offset in (1, 2, 3):
         nodes.commit(1, "g", offset)
-        run_all(state.lag_history.take())
+        run_all(samples.take())
         await nodes.controller.advance(10_000)
     for since_ms, lags in ((0, [4, 3, 2]), (START_MS + 10_001, [3, 2]), (START_MS + 99_000, [2])):
         request = ControlRequest(

@@ -20,10 +20,14 @@ export const clients = {
     };
     const columns = [
       ["Client id", (row) => row.client_id ?? "–"],
-      ["Software", (row) => `${row.software_name} ${row.software_version}`.trim() || "unknown"],
+      [
+        "Software",
+        (row) => `${row.software_name} ${row.software_version}`.trim() || "unknown",
+        "wide",
+      ],
       ["Principal", (row) => row.principal],
       ["Address", (row) => row.remote],
-      ["Broker", (row) => `${row.broker}, ${row.listener}`],
+      ["Broker", (row) => `${row.broker}, ${row.listener}`, "short"],
       ["Since", (row) => time(row.connected_at_ms)],
       ["Last request", (row) => time(row.last_request_at_ms)],
       ["Requests", (row) => count(row.requests), "number"],

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from playwright.sync_api import (
@@ -25,7 +26,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from tests import npm
+from tests import npm, support
 
 AXE_VERSION = "4.14.1"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -44,6 +45,7 @@ _ABORTED = "net::ERR_ABORTED"
 _LOST = "net::ERR_"
 WIDE, NARROW = (1280, 900), (390, 844)
 TIMEOUT_MS = 15_000
+T = TypeVar("T")
 
 
 def missing() -> str | None:
@@ -66,6 +68,11 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+def wait_for(condition: Callable[[], T], what: str) -> T:
+    """Return the first truthy value of `condition`; fail with `what` after the time limit."""
+    return support.wait_for(condition, what, TIMEOUT_MS / 1000, step_seconds=0.05)
 
 
 class View:
@@ -237,6 +244,17 @@ class View:
         if part.first.get_attribute("open") is None:
             part.first.locator("> summary").click()
         return part.first
+
+
+def fill(form: Locator, fields: Mapping[str, str]) -> None:
+    """Fill in inputs by their labels."""
+    for label, value in fields.items():
+        name = form.page.locator("span").filter(has_text=re.compile(f"^{re.escape(label)}$"))
+        field = form.locator("label").filter(has=name).locator("input, select, textarea")
+        if field.evaluate("field => field.nodeName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
 
 
 def link(*parts: str, query: Mapping[str, object] | None = None) -> str:

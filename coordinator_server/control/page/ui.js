@@ -170,7 +170,7 @@ export function form(title, fields, run, { button = title, isOpen = false } = {}
 
 /** Return a labelled input. */
 export function field({ name, label, type = "text", value, options, hint, oninput, onchange }) {
-  const common = { name, id: `field-${name}`, oninput, onchange };
+  const common = { name, oninput, onchange };
   let input;
   if (options) {
     input = h(
@@ -184,15 +184,11 @@ export function field({ name, label, type = "text", value, options, hint, oninpu
   } else if (type === "lines") {
     input = h("textarea", { ...common, rows: 4, value });
   } else {
-    input = h("input", { ...common, type, value, step: type === "number" ? "any" : null });
+    // Without a step of a second, a browser refuses times that are no whole minute.
+    const step = { number: "any", "datetime-local": 1 }[type];
+    input = h("input", { ...common, type, value, step });
   }
-  return h(
-    "label",
-    { for: common.id },
-    h("span", null, label),
-    input,
-    hint ? h("small", null, hint) : null,
-  );
+  return h("label", null, h("span", null, label), input, hint ? h("small", null, hint) : null);
 }
 
 /** Return a button that copies a text. */

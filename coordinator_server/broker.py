@@ -150,7 +150,7 @@ class Broker:
             return self.transactions
         return self.share_states if topic_name == SHARE_STATE_TOPIC else None
 
-    # --- addresses for clients --------------------------------------------------------------------
+    # --- addresses that clients get ---------------------------------------------------------------
 
     @property
     def controller_id(self) -> int:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import polars as pl
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER

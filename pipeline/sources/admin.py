@@ -96,7 +96,7 @@ class ClusterAdmin:
             try:
                 answer = self._get(answers.get(name))
             except ClusterError as error:
-                # The topic was deleted after the listing, or is hidden from the principal.
+                # The topic was deleted after the listing, or the principal may not see it.
                 if error.kind == _GONE or (name == EVENTS_TOPIC and not is_listed):
                     continue
                 raise

@@ -79,12 +79,12 @@ def _librdkafka(broker: Serve, mechanism: str) -> dict[str, Any]:
     return settings
 
 
-class _KafkaTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]  # no types
+class _KafkaTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
     def token(self) -> str:
         return _token()
 
 
-class _AioTokens(AioTokenProvider):  # type: ignore[misc]  # its base has no types
+class _AioTokens(AioTokenProvider):  # type: ignore[misc]
     async def token(self) -> str:
         return _token()
 

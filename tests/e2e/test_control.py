@@ -66,7 +66,7 @@ def test_a_broker_stops_and_starts() -> None:
         with connect(listener(second)) as wire:
             wire.ask(API_VERSIONS_REQUEST)
             assert control.brokers()[2]["connections"] == 1
-            for _ in range(2):  # a second request has no effect
+            for _ in range(2):  # repeating the request has no effect
                 status, answer = control.ask("POST", "/brokers/2/stop")
                 assert (status, answer["brokers"][1]["state"]) == (200, "stopped")
             assert wire.is_closed()

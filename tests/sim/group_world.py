@@ -231,7 +231,9 @@ class GroupWorld(Watcher, ABC):
             topics.revision += 1
             self.topic_is_deleted(name)
             return
-        least = self.most_partitions.get(name, 0)  # a recreated topic has the deleted topic's id
+        least = self.most_partitions.get(
+            name, 0
+        )  # a recreated topic keeps its id and must not shrink
         count_now = self.rng.randrange(least, MOST_PARTITIONS + 1) if self.topics_grow else least
         self.create_topic(name, count_now or 1)
 

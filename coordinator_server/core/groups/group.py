@@ -107,7 +107,7 @@ class Group(ABC):
     def is_blank(self) -> bool:
         """Whether the log holds no record of the group."""
 
-    # Decided by each kind
+    # Implemented by each group type
 
     @property
     @abstractmethod

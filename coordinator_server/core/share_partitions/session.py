@@ -73,8 +73,8 @@ class ShareSession:
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
             if has_records:
-                # Move the partition to the end, so that other partitions come first in the next
-                # response.
+                # Move the partition to the end, so that the next response begins with other
+                # partitions.
                 del self.partitions[key]
             self.partitions[key] = has_error
         return must

@@ -330,7 +330,7 @@ def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | 
 def _topics(metadata: bytes) -> frozenset[str] | None:
     """Return the topics of one subscription, or None if it is malformed."""
     if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
-        return None  # the version is missing or negative
+        return None  # version missing or negative
     try:
         subscription, _ = decoder(ConsumerProtocolSubscription, 0)(metadata, _VERSION_SIZE)
     except ProtocolError:

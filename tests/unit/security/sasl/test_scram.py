@@ -92,7 +92,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
     """A token's id is the user name, and the client becomes its owner for the token's lifetime."""
     server = Scram(mechanism, Credentials(), Tokens())
     first = server.evaluate(f"n,a=token-id,n=token-id,r=x,tokenauth={value}".encode()).decode()
-    # The last of two tokenauth values counts.
+    # If tokenauth occurs twice, the last value counts.
     counts = f"n=token-id,r=x,tokenauth={value.split('=')[-1]}"
     channel = base64.b64encode(b"n,a=token-id,").decode()
     final = scram_final(counts, first, "pencil", channel=channel, hash_name=mechanism.hash_name)

@@ -34,8 +34,8 @@ def _assign_homogeneous(spec: GroupSpec) -> Computation[Assignment]:
     unfilled: list[tuple[str, int]] = []
     members_left = len(spec.members)
     for member_id, member in spec.members.items():
-        # Give an extra partition to a member that already owns more than the quota, else to one of
-        # the last members.
+        # Give extra partitions first to members that already own more than the quota, then to the
+        # last members.
         has_extra = extras > 0
         kept, revoked, room = _kept(member.partitions, topic_ids, quota + has_extra)
         if room and has_extra and members_left > extras:

@@ -57,7 +57,7 @@ class Process:
 
     def add_task(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
         """Add a task to a member; return the member's number of tasks."""
-        self._by_load = None  # the queue order is now invalid
+        self._by_load = None  # the counts have changed, so the order of the queue is invalid
         return self._add(member_id, task, is_active=is_active)
 
     def add_task_to_least_loaded(self, task: TaskId, *, is_active: bool) -> int:

@@ -105,7 +105,7 @@ def become_windows() -> None:
         setattr(os, name, refusing(getattr(os, name)))
     os.open = no_directories(os.open)
     signal.__dict__["SIGBREAK"] = BREAK
-    sys.modules["msvcrt"] = msvcrt  # type: ignore[assignment]
+    sys.modules["msvcrt"] = msvcrt  # type: ignore[assignment]  # a fake module
     asyncio.new_event_loop = Loop
     sys.platform = "win32"
 

@@ -79,12 +79,12 @@ def _librdkafka(broker: Serve, mechanism: str) -> dict[str, Any]:
     return settings
 
 
-class _KafkaTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]
+class _KafkaTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc]  # no types
     def token(self) -> str:
         return _token()
 
 
-class _AioTokens(AioTokenProvider):  # type: ignore[misc]
+class _AioTokens(AioTokenProvider):  # type: ignore[misc]  # the library ships no types
     async def token(self) -> str:
         return _token()
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import kafka
 import pytest
-from py4j.java_gateway import (  # type: ignore[import-untyped]
+from py4j.java_gateway import (  # type: ignore[import-untyped]  # the library ships no types
     GatewayParameters,
     JavaGateway,
     launch_gateway,

@@ -169,7 +169,7 @@ class Ahead(float):
     Values of the two brokers are equal if they are close, because their processing times differ.
     """
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # unhashable, because equality is approximate
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ahead) and abs(float(self) - float(other)) < NEAR_MS

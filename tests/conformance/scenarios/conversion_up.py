@@ -22,7 +22,7 @@ AREA = Area("conversion_up", "d")
 
 def stable_m(t: Stage, **options: object) -> ClassicMember:
     """Return M, the only member of a Stable classic group, with all of <t3>; generation 1."""
-    m = ClassicMember(t, "M", **options)  # type: ignore[arg-type]
+    m = ClassicMember(t, "M", **options)  # type: ignore[arg-type]  # keyword options
     classic_members.stable(t, {"M": {t.t3: [0, 1, 2]}}, m)
     return m
 

@@ -333,7 +333,7 @@ def test_the_marker_waits_for_a_group_that_is_busy() -> None:
     broker = TransactionBroker()
     producer = pending(broker, 10)
     task = broker.groups.tasks[GROUP]
-    task._large = object()  # type: ignore[assignment]
+    task._large = object()  # type: ignore[assignment]  # a fake large operation
     assert broker.end(producer) is None
     task._large = None
     broker.advance(200)

@@ -341,7 +341,7 @@ def test_a_share_partition_may_be_gone_before_its_turn() -> None:
     records = len(broker.records())
     shard = broker.led().shard
     keys = shard.cold_keys(broker.clock.now_ms(), 0)
-    shard.cold_keys = lambda now_ms, interval_ms: keys  # type: ignore[method-assign]  # all are cold
+    shard.cold_keys = lambda now_ms, interval_ms: keys  # type: ignore[method-assign]  # all of them
     broker.share_states.delete(broker.key(), _ignore)
     for _ in steps:
         pass

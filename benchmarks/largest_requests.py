@@ -75,7 +75,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Case(NamedTuple):
-    """One request; `what` describes what is large about the request."""
+    """One request; `what` names its large part."""
 
     api: str
     what: str

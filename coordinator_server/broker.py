@@ -154,7 +154,7 @@ class Broker:
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told to be the controller."""
+        """The id of the broker that Metadata names as the controller."""
         return self._shared.running.controller_id
 
     def endpoints(

@@ -150,7 +150,7 @@ def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
 
 
 def _check_places(options: argparse.Namespace) -> None:
-    """Check what can be checked before Spark starts. Raises InputError."""
+    """Check the options and their paths before Spark starts. Raises InputError."""
     from pipeline.preconditions import (
         check_bootstrap,
         check_client_config,

@@ -88,7 +88,7 @@ def create(
     planned: dict[str, Topic],
     errors: dict[str, CreationError],
 ) -> Generator[None, None, str | None]:
-    """Create the valid topics, which are the `planned` ones without an entry in `errors`.
+    """Create the valid topics: the `planned` topics without an entry in `errors`.
 
     Returns the message if the whole request is refused, otherwise None.
     """

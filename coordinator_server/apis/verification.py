@@ -71,7 +71,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def error_message(error: ErrorCode) -> str | None:
-    """Return the message for a verification error; Kafka has one for translated codes only."""
+    """Return the message for a verification error; as in Kafka, only translated codes have one."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:

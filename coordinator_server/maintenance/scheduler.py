@@ -240,7 +240,7 @@ class MaintenanceScheduler:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Log what recovery cut off from logs opened since the last call."""
+        """Log the truncations by recovery in logs that were opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(

@@ -238,7 +238,7 @@ class Migration:
 
 
 class Comparison:
-    """The target's records of a partition, compared with the source's in step.
+    """Compares the records of a partition on the target with the source's records, one by one.
 
     `is_held`: no record can be missing. Otherwise the target's own compaction and retention may
     have removed records.

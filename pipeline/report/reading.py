@@ -28,7 +28,7 @@ POINTS = 300
 
 
 class NoReportError(Exception):
-    """There is no data for a report. The text says what is missing."""
+    """There is no data for a report. The text names the missing data."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class ClusterAdmin:
 
     @property
     def notes(self) -> list[str]:
-        """Return what has been refused so far, one line per reason."""
+        """Return one line for each reason for which the cluster refused requests."""
         return [f"{_several(names)}: {reason}" for reason, names in self._missing.items()]
 
     def cluster_id(self) -> str | None:

@@ -125,7 +125,7 @@ class BrokerSource:
         return group_events(_as_raw(self._read([EVENTS_TOPIC], {(EVENTS_TOPIC, 0): start})))
 
     def notes(self) -> list[str]:
-        """Return what the cluster refused, and why."""
+        """Return the refusals of the cluster, with their reasons."""
         return self._notes
 
     def _options(self) -> dict[str, str]:

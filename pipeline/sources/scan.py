@@ -67,7 +67,7 @@ class _Piece(NamedTuple):
 
 
 class PartitionScan:
-    """The state of one partition; `refresh` reads what is new."""
+    """The state of one partition; `refresh` reads new data."""
 
     def __init__(
         self, partition: LogPartition, cleaned_offset: int = 0, slice_bytes: int = SLICE_BYTES

@@ -139,7 +139,7 @@ def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
-    """Return what each member declared, with the `number` of every epoch to which it applies."""
+    """Return the fields of members' records, once for the `number` of each epoch they apply to."""
     until = pl.col("number").shift(-1).over("group", "kind", "member_id")
     last = pl.col("number").max().over("group")
     value = pl.col("value").struct

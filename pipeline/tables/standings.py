@@ -80,7 +80,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 @by_partition
 def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Return what is known of each partition at the instant.
+    """Return the known facts about each partition at the instant.
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
     known records), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),

@@ -36,7 +36,7 @@ class Learner(Protocol):
         """Return the symbolic name, such as A."""
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """Keep what an answer to JoinGroup assigns, without its member id."""
+        """Store the values of a JoinGroup response, except the member id."""
 
     def learn_id(self, member_id: str) -> None:
         """Keep the member id."""

@@ -93,7 +93,7 @@ def test_every_command_in_a_sentence_exists(page: str) -> None:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker with an authorizer and with what the pages' commands refer to."""
+    """A broker with an authorizer, and with the topics and groups that the pages' commands use."""
     with Broker(BROKER_SETTINGS) as broker:
         for topic in ("orders", "jobs"):
             broker.create_topic(topic, partitions=4)

@@ -223,7 +223,7 @@ class _Talk(_Conversation):
 
 
 class TlsDamage:
-    """Damages the TLS records of one client flight."""
+    """Damage the TLS records that the client sends in one step of the handshake."""
 
     def __init__(self, seed: int) -> None:
         self._mutator = Mutator((seed, "tls"))

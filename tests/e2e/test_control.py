@@ -47,7 +47,7 @@ def test_only_the_first_broker_is_printed() -> None:
 
 
 def test_it_shows_the_brokers() -> None:
-    """GET /brokers lists every broker; the first one has the address on standard output."""
+    """GET /brokers lists every broker; the first broker has the address on standard output."""
     with started(3) as (broker, control):
         brokers = control.brokers()
         assert list(brokers) == [1, 2, 3]

@@ -264,7 +264,7 @@ def _check_commit(
 
 
 def check_unknown(request: OffsetCommitRequest, response: Any) -> None:
-    """Check that each nonexistent partition has its own error, whatever the others have."""
+    """Check that nonexistent partitions have their own error, independent of other partitions."""
     told = {
         (topic.name, one.partition_index): E(one.error_code)
         for topic in response.topics

@@ -326,7 +326,7 @@ class ShareMembersWorld(GroupWorld):
             assert not stateless, f"{member_id} reads {stateless}, which have no state"
 
     def _check_sessions(self, group: ShareGroup) -> None:
-        """Check that members go when their session expires, and never earlier without a reason."""
+        """Check that only members that left or expired are removed, and all expired members are."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)

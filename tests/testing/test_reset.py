@@ -1,4 +1,4 @@
-"""A reset removes everything of the previous test, whatever its clients still do."""
+"""A reset removes everything of the previous test, even if its clients are still active."""
 
 from __future__ import annotations
 

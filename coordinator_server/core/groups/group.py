@@ -69,7 +69,7 @@ class Group(ABC):
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the tombstones that delete the group, except those of offsets."""
+        """Return the tombstones that delete the group, without the tombstones of its offsets."""
 
     def replay_offsets(self, records: OffsetRecords) -> None:
         """Apply records of committed offsets, with the same result as replaying each record."""

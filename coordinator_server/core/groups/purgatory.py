@@ -58,7 +58,7 @@ class Purgatory(Generic[G]):
         """Set when an entry is pushed; cleared by the task once its timer covers the entry."""
 
     def __len__(self) -> int:
-        """Return the number of operations, including those that were cancelled recently."""
+        """Return the number of operations, including recently cancelled operations."""
         return len(self._heap)
 
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:

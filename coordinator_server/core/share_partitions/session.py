@@ -142,7 +142,7 @@ class ShareSessionCache:
         return session
 
     def disconnected(self, connection: Hashable) -> Disconnected:
-        """Handle the end of a connection; return what ends with the connection."""
+        """Handle the end of a connection; return the session and the group that end with it."""
         key, is_over = self._by_connection.pop(connection, (None, True))
         if key is None:
             return Disconnected(None, None)

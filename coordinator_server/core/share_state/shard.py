@@ -66,7 +66,7 @@ class StateWrite(NamedTuple):
 
 
 class _Entry:
-    """One share partition; the epochs are the highest seen, which may exceed those of the state."""
+    """One share partition; its epochs are the highest seen, and may exceed the state's epochs."""
 
     __slots__ = ("leader_epoch", "state", "state_epoch", "update_count")
 
@@ -252,7 +252,7 @@ class ShareCoordinatorShard:
         )
 
     def delete(self, key: SharePartitionKey) -> StateDecision[StateOutcome]:
-        """Delete a share partition; a missing one is no error."""
+        """Delete a share partition; a missing share partition is not an error."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if not self._exists(key):

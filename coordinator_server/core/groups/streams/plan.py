@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class SoftState(NamedTuple):
-    """The unrecorded group state after a heartbeat.
+    """The group state after a heartbeat that is not written to the log.
 
     As in Kafka, a new group does not keep this state.
     """

@@ -450,7 +450,7 @@ def test_records_are_sliced_to_what_was_acquired() -> None:
 
 
 def test_no_more_batches_than_can_be_acquired() -> None:
-    """Only as many log batches are read as can be acquired.
+    """The number of log batches that are read is limited to the batches that can be acquired.
 
     The limit counts from the first offset, or from the end of the in-flight records.
     """

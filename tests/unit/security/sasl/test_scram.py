@@ -104,7 +104,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
 
 @pytest.mark.parametrize("first", [b"n,,n=token-id,r=x", b"n,,n=token-id,r=x,tokenauth=no"])
 def test_a_token_has_to_be_announced(first: bytes) -> None:
-    """A token must be announced; its id alone is no user name."""
+    """A login with a delegation token needs `tokenauth`; the token id alone is not a user name."""
     server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslRefusalError, match="Invalid user credentials"):
         server.evaluate(first)

@@ -86,7 +86,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(partitions: Partitions, topic_ids: frozenset[bytes], quota: int) -> _Kept:
-    """Return the kept partitions (at most `quota`), the revoked ones, and the room that is left."""
+    """Return the kept (at most `quota`) and the revoked partitions, and the remaining quota."""
     kept: dict[bytes, frozenset[int]] = {}
     revoked: list[tuple[bytes, int]] = []
     for topic_id, of_topic in sorted(partitions.items(), key=itemgetter(0)):

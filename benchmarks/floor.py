@@ -19,7 +19,7 @@ import uvloop
 from tests.support import address_of, cpu_seconds, resident_mb
 
 _length_at = Struct(">i").unpack_from
-_PREFIX_BYTES = 8  # every response begins with the length and the correlation id
+_PREFIX_BYTES = 8  # every response begins with its length and the correlation id
 
 
 class Floor:

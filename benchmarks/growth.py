@@ -128,7 +128,7 @@ def _topics(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _partitions(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Measure partitions with one batch, in topics of thousands; the operation is that batch."""
+    """Measure partitions of large topics; the operation is the append of one batch."""
     with load.client_of(broker) as client:
         number = 0
         for size in sizes:

@@ -4,11 +4,11 @@
     make bench-keep                # measure and store these figures
     python -m benchmarks.guard --only heartbeat
 
-A figure is the ratio of the broker's CPU time per operation to that of the floor
-(`benchmarks.floor`), which answers the same requests with the same bytes. It is the median of
-several pairs of alternating turns in one run. Rebalances are compared with small requests to the
-floor, start and memory with the floor's. An increase is measured again before it is reported. The
-figures apply to one version of Python.
+A figure is the CPU time per operation of the broker, divided by the CPU time of the floor
+(`benchmarks.floor`) for the same requests and responses. Each figure is the median of several
+pairs of alternating turns in one run. Rebalances are compared with small requests to the floor;
+start-up and memory are compared with the floor's start-up and memory. An increase is measured
+again before it is reported. The figures apply to one version of Python.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Case(NamedTuple):
-    """One request; `what` describes what is large about the request."""
+    """One request; `what` names its large part."""
 
     api: str
     what: str
@@ -151,7 +151,7 @@ def _element(kind: Any, number: int) -> Any:
     if kind is UUID:
         return (number + 1).to_bytes(16, "big")
     if kind is INT8:
-        return 2  # 2 is the config resource type of a topic
+        return 2  # config resource type 2 is a topic
     if not isinstance(kind, type):
         return number % 30_000
     element = kind()

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.pipeline_end_to_end import workload
 from benchmarks.pipeline_workload import OFFSETS_PARTITIONS, Watch

@@ -142,7 +142,7 @@ class Group:
     async def _join(self) -> None:
         self._metadata += 1
         metadata = self._metadata.to_bytes(8, "big")
-        # The members that the group knows join last: their joins end the rebalance.
+        # The members that the group already has join last, so that their joins end the rebalance.
         joining = sorted(self._members, key=lambda one: bool(one.member.member_id))
         tasks = []
         for one in joining:

@@ -84,7 +84,7 @@ BORDERS = (
     Border("writing the socket", "coordinator_server.net.connection", "Connection.answer"),
 )
 STAGES = tuple(dict.fromkeys([OUTSIDE, *(border.stage for border in BORDERS)]))
-_CALLBACKS = "SystemClock.call_soon"  # the benchmark wraps the argument of this function
+_CALLBACKS = "SystemClock.call_soon"  # the measured function is an argument
 
 
 class MissingBorderError(Exception):

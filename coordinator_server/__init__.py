@@ -34,7 +34,7 @@ class _InternalModules:
 
 
 _IMPORTABLE_ALONE = ("testing", "container", "__main__")
-# This directory exists only in a wheel.
+# `_packages` exists only in a wheel.
 _PACKAGES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "_packages")
 
 if os.path.isdir(_PACKAGES):

@@ -31,7 +31,7 @@ def open_standard_streams() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            # The lowest free descriptor is used: the closed one.
+            # os.open returns the lowest free descriptor, which is the closed one.
             os.open(os.devnull, os.O_RDWR)
 
 

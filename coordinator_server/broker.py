@@ -150,11 +150,11 @@ class Broker:
             return self.transactions
         return self.share_states if topic_name == SHARE_STATE_TOPIC else None
 
-    # --- addresses for clients --------------------------------------------------------------------
+    # --- addresses that clients get ---------------------------------------------------------------
 
     @property
     def controller_id(self) -> int:
-        """The broker that clients are told to be the controller."""
+        """The id of the broker that Metadata names as the controller."""
         return self._shared.running.controller_id
 
     def endpoints(

@@ -254,7 +254,7 @@ def is_command(name: str) -> bool:
 
 def _describe_unknown_command(name: str) -> str:
     """Return the error for an unknown command, with the most similar command or Kafka script."""
-    from difflib import get_close_matches  # imported here, because only a typo needs difflib
+    from difflib import get_close_matches  # imported here, because difflib is needed only for typos
 
     by_script = {script.name: script.command for script in SCRIPTS}
     script_name = name.removesuffix(".sh")
@@ -282,7 +282,7 @@ def _serve(options: argparse.Namespace) -> int:
         control_token = _control_token(
             options.http_token_file, control, has_login=options.http_login
         )
-    # Imports create many objects and no garbage; `run` enables the garbage collector again.
+    # Imports create many objects but no garbage; `run` enables the collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
     from coordinator_server.events.vocabulary import LEVELS

@@ -68,7 +68,7 @@ class Cluster:
         self.topics.leadership.on_moving.append(self._on_moving)
         self.topics.leadership.on_moved.append(self._on_moved)
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the brokers, which load their coordinators. Raises StorageError, ConfigError."""
@@ -109,7 +109,7 @@ class Cluster:
         if shared.own_directory is not None:
             shared.own_directory.remove()
 
-    # --- changes at run time ----------------------------------------------------------------------
+    # --- single brokers ---------------------------------------------------------------------------
 
     async def stop_broker(self, node_id: int) -> None:
         """Stop one broker as in a controlled shutdown: move its leadership, then disconnect."""

@@ -200,7 +200,7 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     return server
 
 
-# --- the parts of one broker ----------------------------------------------------------------------
+# --- parts of a broker ----------------------------------------------------------------------------
 
 
 def _broker(
@@ -272,7 +272,7 @@ def _client_instances(shared: SharedState, config: Config) -> ClientInstances:
     )
 
 
-# --- share groups, whose modules are imported with the first share group --------------------------
+# --- share groups (imported on first use) ---------------------------------------------------------
 
 
 def _share_persister(

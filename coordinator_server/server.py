@@ -60,7 +60,7 @@ def run(
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop
-    except ImportError:  # uvloop does not exist for Windows
+    except ImportError:  # uvloop does not support Windows
         return asyncio.new_event_loop
     return uvloop.new_event_loop
 
@@ -89,7 +89,7 @@ async def _serve(
         raise StartError(str(error)) from error
     control_server, control_address = None, ""
     try:
-        # Handle signals before listening, because a client may signal the process.
+        # Install signal handlers before listening, because a client may signal the process.
         stop = _stop_on_signal()
         addresses = await cluster.listen()
         if control is not None:
@@ -106,7 +106,7 @@ async def _serve(
         for listener in addresses:
             _announce(f"listening {listener.address}")
         if watch_stdin and control_server is not None:
-            _announce(f"control {control_address}")  # the process that holds stdin reads this line
+            _announce(f"control {control_address}")  # the parent process reads this line
         if ready_message is not None:
             _announce(ready_message)
         if config.ignored:
@@ -214,7 +214,7 @@ def _stop_at_end_of_stdin(stop: asyncio.Future[str]) -> None:
     def read_to_end() -> None:
         while not has_ended():
             pass
-        with suppress(RuntimeError):  # raised if the loop is closed, because the broker has stopped
+        with suppress(RuntimeError):  # the broker has stopped, so the loop is closed
             loop.call_soon_threadsafe(on_end)
 
     try:

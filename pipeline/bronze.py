@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import polars as pl
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
@@ -52,7 +52,7 @@ def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[in
 
 
 def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
-    """Read what belongs to the commits: partition ends, then topic records and group events."""
+    """Read the data that commits refer to: partition ends, then topic records and group events."""
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)

@@ -108,7 +108,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         return questions_of(options)
 
     interval_ms = getattr(options, "interval", None)
-    # An endless stream waits until its cluster answers again.
+    # A continuous query waits until its cluster answers again.
     broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
     with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":
@@ -150,7 +150,7 @@ def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
 
 
 def _check_places(options: argparse.Namespace) -> None:
-    """Check what can be checked before Spark starts. Raises InputError."""
+    """Check the options and their paths before Spark starts. Raises InputError."""
     from pipeline.preconditions import (
         check_bootstrap,
         check_client_config,

@@ -36,7 +36,7 @@ exec {java} "$@"
 
 
 class NoJavaError(Exception):
-    """No Java for Spark was found. The text says what to install."""
+    """No Java for Spark was found. The text names the package to install."""
 
 
 def use_java(environment: Mapping[str, str] | None = None) -> str:

@@ -25,7 +25,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    # Adaptive execution re-plans at every stage, which only pays with many partitions.
+    # Adaptive execution re-plans at every stage, which is useful only with many partitions.
     "spark.sql.adaptive.enabled": "false",
     # In a run of a minute, the JVM's second compiler (C2) costs more time than it saves.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",

@@ -28,7 +28,7 @@ DELTA = "delta"
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Delta's log of a table has a few lines; by default, Delta reads them in fifty tasks.
+    # Delta's log of a table has few lines, but by default Delta reads it in fifty tasks.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
 

@@ -160,7 +160,7 @@ def add_to_sequence(sequence: int, increment: int) -> int:
 HeaderFields = tuple[int, ...]
 """The fields of a BatchHeader, in order."""
 
-# Creates a header with tuple's constructor, which takes half the time of BatchHeader's.
+# Create the header with tuple's constructor, which takes half the time of BatchHeader's.
 _named: Callable[[HeaderFields], BatchHeader] = partial(tuple.__new__, BatchHeader)
 
 

@@ -25,7 +25,7 @@ PIECE_BYTES = 1 << 20
 """The largest piece of decompressed gzip data."""
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
-# Java's GZIPInputStream reads another member only if at least this many bytes are left.
+# Java's GZIPInputStream reads a further member only if at least this many bytes are left.
 _LEAST_GZIP_BYTES = 19
 # zlib copies the unread input of each call, so the input of a call is limited. A member begins with
 # a small input because the member may be empty.

@@ -102,7 +102,7 @@ class Sized(Wire):
             if self.nullable:
                 return None
             raise construct.ConstructError("null where null is not allowed", path=path)
-        # Check before allocating: an element of an array takes at least one byte.
+        # Check before allocating: each element of an array takes at least one byte.
         if length > _bytes_left(stream):
             raise construct.StreamError(f"{length} runs past the end", path=path)
         return self._parse_sized(length, stream, context, path)

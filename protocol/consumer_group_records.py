@@ -81,7 +81,7 @@ class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible_since=
     subscribed_topic_regex: str | None = field(STRING, nullable_since=0)
     rebalance_timeout_ms: int = field(INT32, default=-1)
     server_assignor: str | None = field(STRING, nullable_since=0)
-    # Kafka's default is an empty message, not null, so null is written explicitly.
+    # Kafka's default is an empty message, so null must be written explicitly.
     classic_member_metadata: ClassicMemberMetadata | None = field(
         ClassicMemberMetadata, nullable_since=0, tag=0
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import repeat
 from struct import Struct, unpack_from
-from struct import error as StructError  # noqa: N812 - an exception, named like one
+from struct import error as StructError  # noqa: N812
 from typing import Any, NoReturn
 
 from construct import Construct
@@ -55,7 +55,7 @@ class DecoderWriter(Writer):
     def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
         super().__init__(in_steps=in_steps)
         self.struct = struct
-        self.run: list[tuple[str, str]] = []  # fields not yet unpacked: (struct letter, target)
+        self.run: list[tuple[str, str]] = []  # fields to unpack together: (struct letter, target)
         self.ahead = 0  # bytes between `position` and the next byte to read
 
     def write(self) -> tuple[str, dict[str, Any]]:
@@ -390,7 +390,7 @@ class DecoderWriter(Writer):
         self.depth -= 2
 
 
-# Functions that generated code calls for unusual values.
+# Functions that generated code calls for unusual values, such as null.
 
 
 class ColumnsReader:

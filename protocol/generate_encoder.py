@@ -39,7 +39,7 @@ class EncoderWriter(Writer):
         super().__init__(in_steps=in_steps)
         self.in_parts = in_parts
         self.struct = struct
-        self.run: list[tuple[str, str]] = []  # fields not yet packed: (struct letter, expression)
+        self.run: list[tuple[str, str]] = []  # fields to pack together: (struct letter, expression)
         self.pieces: list[str] = []  # expressions of bytes not yet added to `parts`
         self.parts = "parts"  # name of the list to which the generated code adds bytes
         self.parts_used = False

@@ -7,7 +7,7 @@ header is plain, version 2 ends with tagged fields; the client id has an int16 l
 from __future__ import annotations
 
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - an exception, named like one
+from struct import error as StructError  # noqa: N812
 
 from protocol.errors import ProtocolError
 from protocol.registry import SPEC_BY_KEY

@@ -164,8 +164,8 @@ def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
                 position = stop
             if position >= end:
                 raise ProtocolError(f"a key reaches beyond its record at {start} of {size}")
-            # A length of -1 is null. Every client writes it in one byte, and another encoding
-            # must not count as a tombstone.
+            # A null is written as length -1 in one byte. Any other encoding of -1 must not count as
+            # a tombstone.
             yield start, end, timestamp_delta, offset_delta, key, section[position] != 1
             position = end
     except IndexError as error:

@@ -233,7 +233,7 @@ class Message(metaclass=MessageMeta):
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
-            # Only related classes compare: a frozen message may equal a mutable message.
+            # Only related classes compare equal: a frozen message may equal a mutable message.
             return NotImplemented
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
@@ -309,7 +309,7 @@ class Columns(Sequence[M]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as the list that it stands for
+    __hash__ = None  # type: ignore[assignment]  # unhashable, like a list
 
     def __repr__(self) -> str:
         return repr(list(self))

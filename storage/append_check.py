@@ -63,7 +63,7 @@ def check_client_batch(
     if len(records) < HEADER_BYTES:
         raise _short_batch(records, config)
     header = unpack_header(records)
-    # Unpacking all fields costs as much as three accesses by name.
+    # Unpack all fields at once: this costs as much as three accesses by name.
     first, length, _, magic, crc, attributes, delta, _, _, producer_id, _, sequence, count, _ = (
         header
     )

@@ -17,7 +17,7 @@ def is_unwritten(line: bytes) -> bool:
 
 
 def line_error(number: int, error: Exception) -> str:
-    """Return what is wrong with a line, for the error of a damaged file."""
+    """Return the reason why a line is damaged, for the error message."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {number}, column {error.colno}: {error.msg}"
     what = f"no field {error}" if isinstance(error, KeyError) else str(error)

@@ -104,7 +104,7 @@ class Cleaning:
         self._latest = LatestKeys()
         self._superseded: set[int] = set()
         self._work_bytes = 0
-        # The offsets where compaction and this pass must stop, and the state of transactions.
+        # The offsets at which compaction and this pass must stop, and the state of transactions.
         self._limit = self._end = 0
         self._transactions = CleanedTransactions((), 0)
 
@@ -223,7 +223,7 @@ class Cleaning:
             if not target.size_bytes and first:
                 committed = True
                 for source in sources:
-                    # Delete the oldest segment first, so that a crash leaves no outdated value.
+                    # Delete the oldest segment first: after a crash no outdated value may be left.
                     source.delete(self._disk)
                 log.replace_segments(first, count, [])
                 self._disk.unlink(cleaned_path)
@@ -324,7 +324,7 @@ class Cleaning:
                     target.appended(len(data), batch.last_offset, max_timestamp_ms)
                 if waiting_bytes >= WRITE_BYTES:
                     self._append(path, b"".join(waiting))
-                    # Syncing each piece keeps the final sync short.
+                    # Sync each piece, so that the final sync is short.
                     yield from self._sync(path)
                     waiting.clear()
                     waiting_bytes = 0

@@ -38,7 +38,7 @@ class Kind(IntEnum):
 
 _MAX_OF_KIND = {Kind.SHORT: SHORT_MAX, Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 
-# Unlike Python's parsers, Java's accept no underscores and no "inf".
+# Unlike Python's parsers, Java's parsers accept no underscores and no "inf".
 _WHOLE = frozenset("+-0123456789")
 _DECIMAL = _WHOLE | frozenset(".eE")
 

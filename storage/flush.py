@@ -101,13 +101,13 @@ class Flush:
                 try:
                     disk.sync_file(path)
                 except FileNotFoundError:
-                    # Retention or compaction, which syncs its output, may have removed the file.
+                    # Retention may have removed the file, or compaction, which syncs its output.
                     if self._is_wanted(path):
                         raise
             for path in self._directories:
                 disk.sync_directory(path)
         except FileNotFoundError:
-            if not log.closed:  # the topic was not deleted: another process has removed files
+            if not log.closed:  # the topic still exists: another process has removed the files
                 raise
         self._seconds = perf_counter() - began_s
 

@@ -25,7 +25,8 @@ class LatestKeys:
 
     def __init__(self) -> None:
         self._last: dict[bytes, int] = {}
-        # For each batch: the base offset, and the number of records that are last of their key.
+        # For each batch: its base offset, and the number of its records that are the last of their
+        # key.
         self._bases: list[int] = []
         self._left: list[int] = []
         self._number_of: dict[int, int] = {}
@@ -50,8 +51,7 @@ class LatestKeys:
             self._remember_uniform(uniform, number, base_offset)
             return
         added = 0
-        # The batch of the last superseded key, because keys of one batch are often superseded
-        # together.
+        # The batch of the last superseded key: keys of one batch are often superseded together.
         low, high, other = 0, 0, 0
         for _, _, _, offset_delta, key, has_value in raw_keys(section, batch.record_count):
             if key is None:

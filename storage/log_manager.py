@@ -140,7 +140,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # Open the other logs; the failed log is opened again on first use.
+                    # Open the other logs; this log is opened again at its first use.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
@@ -266,7 +266,7 @@ class LogManager:
         """Rename a deleted topic's directories, then remove the topic from the catalogue."""
         for partition in range(record.partition_count):
             if self.catalogue.deleting.get(record.name) is not record:
-                return  # a new topic with the same name has finished the deletion between the steps
+                return  # a new topic of this name has finished the deletion
             try:
                 self._abandon(record, partition)
             except OSError as error:
@@ -323,7 +323,7 @@ class LogManager:
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
-        was_open = log is not None  # if so, a disk error has closed the log, perhaps within a write
+        was_open = log is not None  # a disk error has closed the log, perhaps during a write
         if log is not None and log.sync_failed:
             copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)

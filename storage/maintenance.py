@@ -55,7 +55,7 @@ def maintenance_steps(
             if log.config.compacts and not log.closed:
                 yield from compaction_steps(manager, log, now_ms, starting=starting)
         except UnknownPartitionError:
-            continue  # the topic was deleted after the round began
+            continue  # the topic was deleted during the round
         except StorageError as error:
             yield error
     try:

@@ -181,8 +181,8 @@ class MemoryDisk:
         """Drop all unsynced changes; with `random` some unsynced writes are kept, in any order."""
         self.processes_died()
         self._directories = set(self._durable_directories)
-        # Files in a directory whose own name was not synced are lost. A data directory at the root
-        # is treated as created before the process started.
+        # Files are lost if the name of their directory was not synced. A data directory at the root
+        # counts as created before the process started.
         self._durable_files = {
             path: contents
             for path, contents in self._durable_files.items()

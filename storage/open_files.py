@@ -46,7 +46,7 @@ class OpenFiles:
         self.disk = disk
         self.counts = StorageCounts()
         self.worker: Worker = ON_THE_SPOT
-        self.flushes_in_thread = False  # whether the caller of append handles `flush.messages`
+        self.flushes_in_thread = False  # True if the caller of append handles `flush.messages`
         self._max_open = max_open
         self._open: dict[LazyFile, File] = {}
 

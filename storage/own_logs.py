@@ -64,7 +64,7 @@ def own_log_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
     """Return the current state of a log."""
     dirty, total = dirty_bytes(log, first_dirty_offset(manager, log), now_ms)
     clean = total - dirty
-    # An active segment that cannot be compacted yet would be rolled repeatedly.
+    # Do not roll an active segment that cannot be compacted yet: it would be rolled repeatedly.
     rolls = (
         log.active_segment.size_bytes > 0
         and log.last_stable_offset == log.log_end_offset

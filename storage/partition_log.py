@@ -116,7 +116,7 @@ class PartitionLog:
         self._tail: tuple[int, Segment | None, int] = (-1, None, 0)
         self._hint: tuple[int, Segment | None, int] = (-1, None, 0)
 
-    # --- what is in the log -----------------------------------------------------------------------
+    # --- offsets and sizes ------------------------------------------------------------------------
 
     @property
     def high_watermark(self) -> int:
@@ -377,7 +377,7 @@ class PartitionLog:
         except ProtocolError as error:
             raise InvalidRecordError(f"the records of a batch cannot be read: {error}") from error
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- roll and flush ---------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
         """Seal the active segment unless empty, and begin a new one. Raises StorageError."""

@@ -58,7 +58,7 @@ class CachedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-# Creates a CachedBatch with tuple's constructor, which takes half the time of the class's own.
+# Create a CachedBatch with tuple's constructor, which takes half the time of the class's own.
 _cached: Callable[[tuple[int, int, int, int]], CachedBatch] = partial(tuple.__new__, CachedBatch)
 
 
@@ -95,7 +95,7 @@ class ProducerState:
         self.entries: dict[int, ProducerEntry] = {}
         # Open transactions: producer id -> first offset.
         self.transactions: dict[int, int] = {}
-        # Verifications by producer id; not in snapshots, because requests end with the process.
+        # Verifications by producer id; not in snapshots, because a restart ends the requests.
         self._verifications: dict[int, PendingVerification] = {}
 
     def check(self, header: BatchHeader) -> CachedBatch | None:
@@ -271,7 +271,8 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp_ms
         self.transactions.pop(producer_id, None)
         pending = self._verifications.get(producer_id)
-        # In transactions v2 the next transaction may already be pending, with the marker's epoch.
+        # In transactions v2, verification of the next transaction may already be pending, with the
+        # marker's epoch.
         if pending is not None and not (pending.bumps_epochs and pending.epoch == epoch):
             del self._verifications[producer_id]
         if start < 0 or marker.commits:
@@ -322,7 +323,7 @@ class ProducerState:
                     last.last_sequence if last else NO_SEQUENCE,
                     last.last_offset if last else -1,
                     last.offset_delta if last else 0,
-                    entry.last_timestamp,  # the timestamp of a marker, if later than the last batch
+                    entry.last_timestamp,  # the timestamp of the last batch or marker
                     entry.coordinator_epoch,
                     entry.transaction_start,
                 )

@@ -173,7 +173,7 @@ class RecordCheck:
         """
         return max(self._header.record_count, 0) * (self._largest + MOST_LENGTH_BYTES)
 
-    # --- the fast path ----------------------------------------------------------------------------
+    # --- fast path --------------------------------------------------------------------------------
 
     def _walk(self, section: Section, start: int, end: int) -> Checked | None:
         """Check typical records fast; return None if the records must be read one by one."""
@@ -195,10 +195,10 @@ class RecordCheck:
         if least_ms < 0 or largest_ms >= _INT64_SIGN:
             return None
         if self._target is not self._codec and section[start + _time_position(section, start)]:
-            return None  # all deltas change, as the first record lacks the base timestamp
+            return None  # without the base timestamp of the first record, all deltas change
         return Checked(largest_ms, base_ms)
 
-    # --- any other batch --------------------------------------------------------------------------
+    # --- other batches ----------------------------------------------------------------------------
 
     def _read(self, section: ByteSection) -> Checked:
         header = self._header
@@ -282,7 +282,7 @@ class RecordCheck:
             "Producer should not set timestamp type to LogAppendTime."
         )
 
-    # --- what is stored ---------------------------------------------------------------------------
+    # --- stored batches ---------------------------------------------------------------------------
 
     def _in_place(self, largest_ms: int) -> tuple[BatchHeader, bytes]:
         """Return the batch unchanged except for timestamp type and largest timestamp."""

@@ -31,7 +31,7 @@ _OLD_VERSION = 1
 
 _COMPACTED_PER_STEP = 500
 _DEAD_CHANGES_KEPT = 1000
-_NO_SECRET = "min.insync.replicas"  # the first start of every broker writes this config
+_NO_SECRET = "min.insync.replicas"  # the first start of a broker writes this config
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -81,7 +81,7 @@ class TopicCatalogue:
         self.next_producer_id = 0
         self.dropped_bytes = 0
         """Bytes at the end of the file that were ignored, as a write that was not completed."""
-        self._size_bytes = 0  # size of the file's complete lines; 0 without a file of this version
+        self._size_bytes = 0  # size of the complete lines; 0 without a file of this version
         self._changes = 0  # number of changes in the file
         self._unwritten: list[str] = []
         if disk.exists(self._path):
@@ -219,7 +219,7 @@ class TopicCatalogue:
             file.sync()
             self._size_bytes += len(line)
         except OSError:
-            with suppress(OSError):  # the next write truncates the file again
+            with suppress(OSError):  # the next write truncates the file
                 file.truncate(self._size_bytes)
             raise
         finally:
@@ -269,7 +269,7 @@ class TopicCatalogue:
         finally:
             file.close()
         self._disk.rename(temporary, self._path)
-        self._size_bytes = 0  # the file is rewritten if the directory cannot be synced
+        self._size_bytes = 0  # if the directory cannot be synced, the file is rewritten
         self._disk.sync_directory(self._path.rpartition("/")[0])
         self._size_bytes = size_bytes
         self._changes += len(entries) + len(deleting) + 1 - changes

@@ -217,7 +217,8 @@ _COMPACTED = {
     "compression.type": "producer",
     "segment.bytes": "104857600",
 }
-# The share coordinator deletes records itself when they are not needed (ShareCoordinatorService).
+# The share coordinator itself deletes records that are no longer needed (Kafka:
+# ShareCoordinatorService).
 _SHARE_STATE = {**_COMPACTED, "cleanup.policy": "delete", "retention.ms": "-1"}
 INTERNAL_TOPIC_CONFIGS = {
     "__consumer_offsets": _COMPACTED,

@@ -90,7 +90,7 @@ class TransactionIndex:
     def add(self, entry: AbortedTxn) -> None:
         """Add a transaction that was just aborted."""
         self._pending.append(entry)
-        # A failure is no error: the marker is in the log, and `save` is repeated at the roll.
+        # A failure is not an error: the log has the marker, and the roll saves the index again.
         with suppress(OSError):
             self.save()
 

@@ -90,7 +90,7 @@ def _rank(item: pytest.Item) -> int:
     return len(ORDER)
 
 
-# --- side by side ---------------------------------------------------------------------------------
+# --- parallel tests -------------------------------------------------------------------------------
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -126,7 +126,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     return Scheduler(config, log)
 
 
-# --- the last lines -------------------------------------------------------------------------------
+# --- summary --------------------------------------------------------------------------------------
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -140,15 +140,15 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Have a worker say what was left out; all of them left out the same."""
+    """Let a worker report the skipped tests; all workers skip the same tests."""
     if _is_worker(session.config):
-        output = session.config.workeroutput  # type: ignore[attr-defined]  # xdist puts it there
+        output = session.config.workeroutput  # type: ignore[attr-defined]  # set by xdist
         output["left_out"] = session.config.stash.get(LINES, [])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker says."""
+    """Take over the report of a worker."""
     node.config.stash[LINES] = getattr(node, "workeroutput", {}).get("left_out", [])
 
 

@@ -30,7 +30,7 @@ _PATH_TYPES = {"string": "str", "integer": "int"}
 _EVENTS = "text/event-stream"
 
 
-# --- the clients ----------------------------------------------------------------------------------
+# --- clients --------------------------------------------------------------------------------------
 
 
 def client(*, is_async: bool) -> str:
@@ -155,7 +155,7 @@ def _argument(parameter: Parameter) -> str:
     return f"{parameter.name}: {kind}" + ("" if parameter.is_required else " | None = None")
 
 
-# --- the page -------------------------------------------------------------------------------------
+# --- documentation page ---------------------------------------------------------------------------
 
 
 def tables() -> str:

@@ -34,7 +34,7 @@ def find_slices() -> dict[str, list[str]]:
     for version in pythons.stdout.split():
         slices[f"python-{version}"] = ["tests/pythons.sh", version]
     if kafka_process.missing() is None:
-        first = int(time.time()) // _DAY_SECONDS * 1000  # each day has other fuzz sequences
+        first = int(time.time()) // _DAY_SECONDS * 1000  # new fuzz sequences each day
         seconds = f"FUZZ_ARGUMENTS=--seconds {FUZZ_SECONDS}"
         slices["fuzz-kafka"] = ["make", "fuzz-kafka", f"SEEDS={first}-{first + 999}", seconds]
     for number in range(1, TEST_SLICES + 1):

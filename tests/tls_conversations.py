@@ -122,7 +122,7 @@ def _with(
 ) -> Conversation:
     def converse(papers: Papers, addresses: Addresses) -> str:
         context = papers.client_context(identity)
-        with warnings.catch_warnings():  # TLS 1.0 and 1.1 are deprecated, and tested on purpose
+        with warnings.catch_warnings():  # deliberately tests TLS 1.0 and 1.1, which are deprecated
             warnings.simplefilter("ignore", DeprecationWarning)
             context.minimum_version = context.maximum_version = version
         if ciphers is not None:
@@ -217,8 +217,8 @@ def _outcomes() -> dict[str, Outcome]:
     return outcomes
 
 
-# Both brokers refuse these certificates; OpenSSL has an alert for each reason, Java one alert for
-# all.
+# Both brokers refuse these certificates. OpenSSL has an alert for each reason; Java has one alert
+# for all reasons.
 _REFUSED = {
     "expired": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
     "unknown": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "TLSV1_ALERT_UNKNOWN_CA"),

@@ -95,7 +95,7 @@ def no_directories(call: Callable[..., int]) -> Callable[..., int]:
 def become_windows() -> None:
     """Remove what Windows lacks."""
     for name in MODULES:
-        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
+        sys.modules[name] = None  # type: ignore[assignment]  # importing the module fails
     for name in CALLS:
         if hasattr(os, name):
             delattr(os, name)
@@ -105,7 +105,7 @@ def become_windows() -> None:
         setattr(os, name, refusing(getattr(os, name)))
     os.open = no_directories(os.open)
     signal.__dict__["SIGBREAK"] = BREAK
-    sys.modules["msvcrt"] = msvcrt  # type: ignore[assignment]  # of Windows
+    sys.modules["msvcrt"] = msvcrt  # type: ignore[assignment]  # a fake module
     asyncio.new_event_loop = Loop
     sys.platform = "win32"
 

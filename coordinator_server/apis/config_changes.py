@@ -135,8 +135,8 @@ def change(
             yield
             if change.name not in known:
                 if has_unknown:
-                    # One unknown name is enough to refuse the change, and a request may have
-                    # millions.
+                    # One unknown name is enough to refuse the change; skip further names, because a
+                    # request may have millions.
                     continue
                 has_unknown = change.config_operation == ConfigOperation.SET
             refused = _apply(broker.config, configs, change, is_of_topic=kind != CLIENT_METRICS)

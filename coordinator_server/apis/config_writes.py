@@ -100,7 +100,7 @@ def apply_all(
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
             yield
-        # No other request is served between this check and the writes.
+        # No `yield` between this check and the writes, so no other request runs in between.
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
         yield from _write(broker, planned, outcomes)

@@ -39,7 +39,7 @@ _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 _TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 
 
-class _Refused(Exception):  # noqa: N818  # ends validation, not an error
+class _Refused(Exception):  # noqa: N818
     """Validation of a topic has failed; `error` is the response."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -88,7 +88,7 @@ def create(
     planned: dict[str, Topic],
     errors: dict[str, CreationError],
 ) -> Generator[None, None, str | None]:
-    """Create the valid topics, which are the `planned` ones without an entry in `errors`.
+    """Create the valid topics: the `planned` topics without an entry in `errors`.
 
     Returns the message if the whole request is refused, otherwise None.
     """
@@ -98,7 +98,8 @@ def create(
         if asked.num_partitions == -1 and not asked.assignments:
             partitions += broker.config.integer("num.partitions")
         else:
-            # A negative number is refused later and must not offset the other topics.
+            # Count only positive numbers: a negative number is refused later and must not reduce
+            # the sum of the other topics.
             partitions += len(asked.assignments) or max(asked.num_partitions, 0)
         yield
     if partitions > _MAX_PARTITIONS_PER_REQUEST:
@@ -188,7 +189,7 @@ def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
         )
     brokers = len(broker.topics.broker_ids)
     if replication_factor == -1:
-        # A default meant for a bigger cluster must not prevent creating topics here.
+        # A default for a larger cluster must not make the creation fail on a smaller cluster.
         replication_factor = min(broker.config.integer("default.replication.factor"), brokers)
     if replication_factor > brokers:
         raise _Refused(

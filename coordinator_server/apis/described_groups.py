@@ -1,4 +1,4 @@
-"""What the APIs that describe groups have in common: which groups and operations a client sees."""
+"""Code for all APIs that describe groups: which groups and operations a client may see."""
 
 from __future__ import annotations
 

@@ -32,5 +32,5 @@ def handle(broker: Broker, call: Call, request: FetchRequest) -> Steps:
         partitions = fetch.partitions()
         purgatory.watch(fetch, partitions)
         if purgatory.changes != changes:
-            # A partition may have changed since an earlier step read from it: check again.
+            # The partition may have changed since an earlier step: check again.
             purgatory.notify(partitions[0])

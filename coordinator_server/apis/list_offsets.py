@@ -60,7 +60,7 @@ def handle(broker: Broker, call: Call, request: ListOffsetsRequest) -> Steps:
             yield
             count = seen.pop((topic.name, asked.partition_index), 0)
             if not count:
-                continue  # this partition was answered at its first occurrence
+                continue  # the partition was already answered: the request names it twice
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             if count > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST

@@ -71,7 +71,7 @@ class MergeableCall(Protocol):
 
 
 class CommitCall(MergeableCall, Protocol):
-    """The call that an offset commit answers: of OffsetCommit, or of TxnOffsetCommit as one."""
+    """The call that an offset commit answers; TxnOffsetCommit is treated like OffsetCommit."""
 
     def reply(self, response: OffsetCommitResponse, /) -> None:
         """Send the response."""

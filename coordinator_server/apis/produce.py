@@ -98,7 +98,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
         steps = _append_all(broker, call, request, None)
     else:
         steps = _verify(broker, call, request, request.transactional_id)
-    # A single batch needs no scan first: the append reports the same errors.
+    # A single batch needs no scan: the append reports the same errors.
     topics = request.topic_data
     if request.acks in _ACKS and len(topics) == 1 and len(topics[0].partition_data) == 1:
         return steps
@@ -233,7 +233,7 @@ def _append_all(
             if refusal is ErrorCode.NONE and request.acks not in _ACKS:
                 refusal = ErrorCode.INVALID_REQUIRED_ACKS
             if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
-                # As in Kafka, this check follows the addition of the partition to the transaction.
+                # As in Kafka, this check comes after the partition was added to the transaction.
                 is_allowed = call.client_id == ADMIN_CLIENT_ID
                 refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:
@@ -254,7 +254,7 @@ def _append_all(
             if answer.error_code:
                 first_error = first_error or ErrorCode(answer.error_code)
                 if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
-                    answer.error_message = None  # `_scan` stopped before it reached this batch
+                    answer.error_message = None  # the scan ended at an earlier batch
             answers.append(answer)
             yield
         responses.append(
@@ -306,7 +306,7 @@ def _reply(
             call.reply(response)
         return
     if first_error:
-        # Only a disconnect makes this producer refresh its metadata.
+        # The producer refreshes its metadata only after a disconnect.
         call.connection.refuse(f"acks=0 and {first_error.name}", call.api_name, version)
     for partition, _ in unsynced:
         partition.when_flushed(_ignore)
@@ -425,7 +425,7 @@ def _refusal(
         if attributes & TRANSACTIONAL and request.transactional_id is None:
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if topic is None or topic.partitions[0].is_deleted:
-        # The topic may have been deleted since an earlier step.
+        # The topic may have been deleted during the check.
         by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
         return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not 0 <= data.index < len(topic.partitions):

@@ -76,7 +76,7 @@ def handle(broker: Broker, call: Call, request: ShareFetchRequest) -> Steps:
     renews = request.is_renew_ack and call.api_version >= _FIRST_VERSION_WITH_RENEWAL
     if renews and any(
         (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
-    ):  # a waiting fetch may outlast the locks that the fetch renews (KIP-1222)
+    ):  # a waiting fetch may outlast the acquisition locks that it renews (KIP-1222)
         call.reply(ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     has_acknowledgements = yield from _has_acknowledgements(request)
@@ -148,7 +148,7 @@ def _context_of(
                 return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
             partitions[partition_key] = False
             yield
-        if call.connection.closed:  # a session that is opened now would never be closed
+        if call.connection.closed:  # the connection is closed, so nothing would close a new session
             return _Context(ErrorCode.SHARE_SESSION_NOT_FOUND)
         opened = sessions.open(key, partitions, call.connection)
         if opened is None:
@@ -213,7 +213,8 @@ def _plan(
         elif not 0 <= key[1] < broker.topics.partition_count(name):
             errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic is None:
-            # As in Kafka, the session keeps the topic's name, but the topic now has another id.
+            # As in Kafka, the session still has the topic's name, but the topic was recreated with
+            # another id.
             errors[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_recreated = True
         else:

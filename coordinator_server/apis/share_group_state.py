@@ -100,7 +100,7 @@ class Answers(Generic[R]):
         self._add_topic = add_topic
         self._by_topic: dict[bytes, TopicResult[R]] = {}
         self._by_key: ShardedDict[tuple[bytes, int], R] = ShardedDict()
-        self._left = 1  # unset results, plus 1 until `all_asked` to prevent an early response
+        self._left = 1  # missing results, plus 1 until `all_asked`
 
     def expect(self, topic_id: bytes, result: R) -> R:
         """Return the result object for the next share partition: `result`, or an earlier one."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: UnregisterControllerRequest) -> None:
-    """Respond with the error for the active controller or for an unknown one."""
+    """Respond with the error for the active controller or for an unknown controller."""
     controller_id = request.controller_id
     error, message = (
         ErrorCode.CONTROLLER_ID_NOT_REGISTERED,

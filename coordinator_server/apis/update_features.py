@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
         update.level, update.kind = feature_update.max_version_level, kind
         yield
     first: tuple[int, int] | None = None
-    size = java_table_size(count)  # size of Kafka's map, which determines the order of errors
+    size = java_table_size(count)  # Kafka's table size determines the order of errors
     response = UpdateFeaturesResponse()
     for feature_update in request.feature_updates:
         name = feature_update.feature

@@ -71,7 +71,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def error_message(error: ErrorCode) -> str | None:
-    """Return the message for a verification error; Kafka has one for translated codes only."""
+    """Return the message for a verification error; as in Kafka, only translated codes have one."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -105,7 +105,7 @@ class TransactionVerification:
         )
         producer_id, producer_epoch, _ = producer
         if self.partitions and self.producer_id != producer_id:
-            return  # one producer is verified; a batch of another producer is refused later
+            return  # one producer is verified; batches of other producers are refused later
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.partitions.append((partition.topic_name, partition.index))
 
@@ -132,7 +132,7 @@ class TransactionVerification:
             (partition.topic_name, partition.index),
         )
         if is_member:
-            # The partition is in the transaction; the error belongs to another partition.
+            # This partition is in the transaction; another partition has the error.
             return ErrorCode.NONE
         return self.error or ErrorCode.INVALID_TXN_STATE
 

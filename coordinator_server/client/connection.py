@@ -50,7 +50,7 @@ class ClientConnection:
         setup_s = settings.socket_connection_setup_timeout_ms / 1000
         try:
             self._socket = socket.create_connection(
-                (address.lookup_name(), address.port),  # type: ignore[arg-type]  # takes bytes too
+                (address.lookup_name(), address.port),  # type: ignore[arg-type]  # str or bytes
                 setup_s,
             )
         except OSError as error:

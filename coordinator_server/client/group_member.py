@@ -157,7 +157,7 @@ class GroupMember:
                 self._fail(error)
                 return
             time.sleep(_PAUSE_S)
-        except ProtocolError as error:  # a subscription or an assignment is malformed
+        except ProtocolError as error:  # the subscription or assignment is malformed
             message = f"group {self._settings.group_id} cannot be read: {error}"
             self._fail(ClientError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 

@@ -221,7 +221,7 @@ class Producer:
             for index, error in errors.items():
                 batch = waiting[index]
                 if error.code is ErrorCode.MESSAGE_TOO_LARGE and len(batch.records) > 1:
-                    # The batch was not written: the topic's max.message.bytes is below batch.size.
+                    # The topic refused the batch: its max.message.bytes is below batch.size.
                     for half in batch.halves():
                         self._send_batches({index: half})
                 elif not error.code.retriable or batch.attempts > self._settings.retries:
@@ -237,10 +237,10 @@ class Producer:
                 try:
                     self._read_leaders()
                 except ClientError:
-                    continue  # the next attempt uses the old leaders and may fail
+                    continue  # use the old leaders; the next attempt may fail
 
     def _give_up(self, batch: _Batch, error: ClientError) -> None:
-        # The batch may have been written, so its sequence numbers must not be reused.
+        # The broker may have written the batch, so its sequence numbers must not be reused.
         self._producer_id = NO_PRODUCER_ID
         for record in batch.records:
             self._failed(record, error)

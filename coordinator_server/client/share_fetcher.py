@@ -130,7 +130,7 @@ class ShareFetcher:
             try:
                 self._client.ask(request, leader)
             except ClientError:
-                continue  # acquisition locks time out by themselves
+                continue  # if the request fails, the acquisition locks expire
 
     def _note(self, leader: int, partition: SharePartition, offset: int, kind: int) -> None:
         session = self._sessions[leader]

@@ -73,7 +73,7 @@ def handshake(
     except OSError:
         plain.close()
         raise
-    except ValueError as error:  # ssl rejects a host name that no certificate can contain
+    except ValueError as error:  # ssl rejects names that no certificate can contain
         plain.close()
         raise OSError(str(error)) from error
     if context.verify_mode is ssl.CERT_NONE:

@@ -65,7 +65,7 @@ class VirtualClock:
         """Like `call_later`, but `maintenance_pause_ms` may delay the call."""
         return self._set_timer(self._maintenance, delay, callback)
 
-    # --- control ----------------------------------------------------------------------------------
+    # --- advance, freeze and resume ---------------------------------------------------------------
 
     @property
     def is_frozen(self) -> bool:
@@ -121,8 +121,8 @@ class VirtualClock:
                 self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
                 due += maintenance
         for timer in due:
-            # The event loop calls each timer, so an exception in one timer does not stop the
-            # others.
+            # Schedule each timer on the event loop, so that an exception in one timer does not stop
+            # the others.
             self._machine.call_soon(timer.fire)
         return len(due)
 
@@ -137,7 +137,7 @@ class VirtualClock:
             heap.shift(-offset_ms)
         self._set_alarm()
 
-    # --- details ----------------------------------------------------------------------------------
+    # --- timers -----------------------------------------------------------------------------------
 
     def _set_timer(self, heap: TimerHeap, delay: float, callback: Callable[[], None]) -> Timer:
         timer = heap.add(self.now_ms() + milliseconds(delay), callback)

@@ -21,7 +21,7 @@ from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, m
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
 
-# Error messages for operators, by problem.
+# Error messages, by kind of problem.
 _WORDS = {
     Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
     Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",
@@ -342,7 +342,7 @@ class Config:
     def _check_together(self) -> None:
         """Check settings against each other. Raises ConfigError."""
         if any(name.startswith("group.") for name in self._sources):
-            # Imported here, because the health check only reads settings and must start fast.
+            # Imported here, because the health check reads settings and must start fast.
             from coordinator_server.config.group_configs import conflict
 
             if problem := conflict(self):

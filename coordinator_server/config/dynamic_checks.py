@@ -96,7 +96,7 @@ class _ListedSet(ListedNames):
         return ", ".join(names)
 
 
-# --- names and single values --------------------------------------------------------------------
+# --- single configs -----------------------------------------------------------------------------
 
 
 def names_error(
@@ -157,7 +157,7 @@ def _value_error(setting: Setting, text: str) -> str | None:
     return None
 
 
-# --- all settings together ----------------------------------------------------------------------
+# --- combinations of configs --------------------------------------------------------------------
 
 
 def values_error(config: Config, new: NewSettings) -> str | None:

@@ -70,7 +70,8 @@ class Layers:
             except InvalidValueError:
                 continue
             if listener is None:
-                # The config overrides its synonyms in coarser units, even static settings.
+                # As in Kafka, the config also overrides static settings of its synonyms in coarser
+                # units (seconds, minutes).
                 for unit in synonyms_of(name):
                     self.values.setdefault(unit, SETTINGS[unit].default)
                 self.values[name] = value

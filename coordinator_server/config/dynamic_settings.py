@@ -103,7 +103,7 @@ DYNAMIC = (
 )
 """All dynamic settings (ALL_DYNAMIC_CONFIGS)."""
 
-# Kafka checks these four in combination with other settings, without the topic config's limits.
+# Kafka checks these four together with other settings, without the limits of the topic configs.
 _WITHOUT_LEAST = ("log.retention.ms", "log.flush.interval.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 _CUSTOM = ("super.users", "allow.everyone.if.no.acl.found")

@@ -171,7 +171,7 @@ def _advertise_host_name(environment: MutableMapping[str, str]) -> None:
 
 
 def _is_command(name: str) -> bool:
-    from coordinator_server.cli import is_command  # imported only if the container has arguments
+    from coordinator_server.cli import is_command  # imported only when needed
 
     return is_command(name)
 

@@ -97,7 +97,7 @@ class ImageVariables:
         if self._environment.setdefault(_variable(setting), value) == value:
             self.origins[setting] = origin
 
-    # --- Apache, Confluent ------------------------------------------------------------------------
+    # --- variables of the Apache and Confluent images ---------------------------------------------
 
     def _name_secret_files(self) -> None:
         if self._environment.keys() & _SECRET_FILES.keys():
@@ -123,7 +123,7 @@ class ImageVariables:
         listeners = map(self._config.of_listener, self._tls)
         return any(listener.text("ssl.client.auth") != "none" for listener in listeners)
 
-    # --- Bitnami ----------------------------------------------------------------------------------
+    # --- variables of the Bitnami image -----------------------------------------------------------
 
     def _name_bitnami_stores(self) -> None:
         stores = ("ssl.keystore.location", "ssl.keystore.key")

@@ -232,7 +232,7 @@ class DeadLetterQueues:
                 yield
         yield from job.done(outcomes)
 
-    # --- the topic --------------------------------------------------------------------------------
+    # --- dead letter topic ------------------------------------------------------------------------
 
     def _open(self, job: _Job) -> Computation[Partition]:
         """Return the DLQ partition to write to. Raises _RefusedError or _BusyError."""
@@ -330,7 +330,7 @@ class DeadLetterQueues:
         end = max(letters.last for letters in job.letters)
         try:
             log = job.source.log
-            # DeleteRecords may have moved the log start offset.
+            # DeleteRecords may have moved the log start offset in the meantime.
             begin = max(first, log.log_start_offset)
             data = log.read(begin, _READ_BYTES, up_to=log.high_watermark)
             yield

@@ -279,7 +279,7 @@ class DelayedShareFetch(KeyedOperation):
         while True:
             limit = min(read_bytes, max_bytes)
             records = log.read(offset, limit, at_least_one=not self._has_records, up_to=end)
-            # Take the batches up to the in-flight end, then at most `most` new records.
+            # Take the batches in flight, then at most `most` new records.
             fetched = FetchedBatches(records, (), share_partition.end_offset, most)
             if (
                 limit == max_bytes

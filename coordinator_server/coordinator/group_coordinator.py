@@ -86,7 +86,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         self._in_transaction: dict[tuple[int, int], set[str]] = {}
         self._is_expiring = False
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start loading groups from the log and expiring offsets periodically."""
@@ -242,7 +242,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             del self.tasks[group_id]
             task.stop()
 
-    # --- state of share groups --------------------------------------------------------------------
+    # --- share groups -----------------------------------------------------------------------------
 
     def ask(self, task: GroupTask, call: StateCall) -> None:
         """Send a call to the share coordinator in steps; the response is posted to the task."""
@@ -281,7 +281,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             return
         group_ids = self._in_transaction.get((index, end.producer_id), ())
         for task in [self.tasks[group_id] for group_id in group_ids if group_id in self.tasks]:
-            if task.is_draining:  # called from a response callback of this task
+            if task.is_draining:  # a response callback of this task called this method
                 self.clock.call_soon(partial(self.end_transaction, index, end, done))
                 return
             if not task.settle():
@@ -296,7 +296,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
                 self.tasks[group_id].group.replay_end(end.producer_id, commits=end.commits)
         partition.after_flush(lambda error: done(ErrorCode.NONE if error is None else error.code))
 
-    # --- expiry of offsets ------------------------------------------------------------------------
+    # --- offset expiry ----------------------------------------------------------------------------
 
     def expire_offsets(self) -> None:
         """Delete expired offsets of every group, a few groups per step."""

@@ -53,7 +53,7 @@ class OffsetsPartition(CoordinatorPartition):
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         super().__init__(partition, clock)
-        self._snapshot_at = -1  # log end offset of the snapshot on disk, -1 if no snapshot is known
+        self._snapshot_at = -1  # log end offset of the snapshot file; -1 without a file
 
     def append(
         self, writes: Sequence[CoordinatorRecords], producer: ProducerIdAndEpoch | None = None

@@ -84,7 +84,7 @@ class OffsetsReplay:
         self._reader = LogReader(log)
         # producer id -> key -> offset and value of the last write in the open transaction
         self._open: dict[int, dict[bytes, tuple[int, bytes | None]]] = {}
-        # key -> offset of the effective record, if written while a transaction was open
+        # key -> offset of the current record, for keys written while a transaction was open
         self._counting: dict[bytes, int] = {}
 
     def steps(self) -> Iterator[None]:
@@ -178,9 +178,9 @@ class Restoring:
         self.skipped = 0
         self.last_reason = ""
         self._make = make
-        # key without its partition -> the offsets of that group and topic
+        # (group, topic) part of a key -> the offsets of this group and topic
         self._offsets: dict[bytes, dict[int, CommittedOffset]] = {}
-        # tagged fields of a plain value -> topic id, so that equal ids share one object
+        # tagged fields of an undecoded value -> topic id, so that equal ids share one object
         self._topic_ids: dict[bytes, bytes] = {_NO_TAGS: ZERO_UUID}
 
     def steps(self, latest: Iterable[KeyValue]) -> Iterator[None]:

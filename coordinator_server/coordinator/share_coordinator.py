@@ -132,7 +132,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         super().__init__(clock, step_runner, topics, share_state_topic, node_id=node_id, log=log)
         self.settings = settings
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start loading state from the log; prune and rewrite snapshots periodically."""

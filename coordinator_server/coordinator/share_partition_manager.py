@@ -205,7 +205,7 @@ class SharePartitionManager:
             self._persister.read(share_partition.key, share_partition.leader_epoch, take_state)
             read.is_awaited = True
         elif error is not ErrorCode.LEADER_NOT_AVAILABLE:
-            # With LEADER_NOT_AVAILABLE, another call is reading the state.
+            # LEADER_NOT_AVAILABLE means that another call is already reading the state.
             self._end_load(share_partition, error, failed)
 
     def _take_state(self, read: _Read, state: ShareState) -> None:
@@ -305,7 +305,7 @@ class SharePartitionManager:
         known = self._timers.get(share_partition)
         if known is not None:
             if known[0] <= due_ms:
-                return  # the earlier timer is kept, because firing early does no harm
+                return  # keep the earlier timer: it may fire too early, which does no harm
             known[1].cancel()
         delay_ms = max(due_ms - self._clock.now_ms(), 0)
         timer = self._clock.call_later(delay_ms / 1000, partial(self._expire, share_partition))
@@ -316,7 +316,7 @@ class SharePartitionManager:
         share_partition.expire(self._clock.now_ms())
         self._set_timer(share_partition)
 
-    # --- requests of members ----------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def acknowledge(
         self,
@@ -387,7 +387,7 @@ class SharePartitionManager:
                 share_partition.release(member_id, settled)
             yield
 
-    # --- changes of partitions --------------------------------------------------------------------
+    # --- partition changes ------------------------------------------------------------------------
 
     def _on_moved(self, partition: Partition, before: int) -> None:
         if before == self._node_id != partition.leader_id:

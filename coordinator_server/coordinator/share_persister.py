@@ -208,7 +208,7 @@ class _Line:
         """Remove the first request, report its response with `tell`, and send the next request."""
         self._questions.popleft()
         try:
-            tell()  # requests added by the callback are queued behind waiting requests
+            tell()  # the callback may add requests, which are queued behind waiting requests
         finally:
             self._is_asking = False
         self._run()

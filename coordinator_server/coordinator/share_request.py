@@ -173,7 +173,7 @@ class ShareRequest:
         if not (yield from fetch.fetch_if_enough(plan.request.max_wait_ms, unread)):
             purgatory.watch(fetch, fetch.keys())
             if purgatory.changes != changes:
-                # A partition may have changed after an earlier step: check again.
+                # The partition may have changed since an earlier step: check again.
                 purgatory.notify(targets[0].share_partition)
 
     def _look_up(
@@ -215,7 +215,7 @@ class ShareRequest:
         self._fetched = fetched
         self._end_stage()
 
-    # --- write, and answer ------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------------
 
     def _write(self) -> Steps:
         """Write the acknowledgements to the share coordinator."""

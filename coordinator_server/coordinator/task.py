@@ -182,7 +182,7 @@ class GroupTask:
         """Empty the mailbox and return its operations."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
-            self._mailbox.clear()  # keep the deque: a drain may hold a reference to it
+            self._mailbox.clear()  # do not replace the deque: a drain may refer to it
         return operations
 
     def _wake(self) -> None:
@@ -242,7 +242,7 @@ class GroupTask:
                     applied.pop()
                     break
             self._settle(now_ms)
-        except Exception:  # error boundary: a bug fails these requests, the group is reloaded
+        except Exception:  # error boundary: the requests fail, the group is reloaded
             self._recover(applied, now_ms)
         self._is_draining = False
         if self.group.is_vacant:
@@ -250,7 +250,7 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # operations are left: new from callbacks, or over the turn's limit
+            self._wake_later()  # callbacks added operations, or the turn reached its limit
         return self._large
 
     @property
@@ -337,7 +337,8 @@ class GroupTask:
         effects = self._effects
         self._write(now_ms)
         if self.group.is_vacant and (is_last or self.group.is_dead):
-            # End the group before its responses are sent: no later request may reach the group.
+            # End the group before sending its responses, so that no later request reaches the
+            # group.
             self._context.on_settled(self)
         if effects.calls:
             calls, effects.calls = effects.calls, []
@@ -449,7 +450,7 @@ class GroupTask:
         """
         log, group = self._context.log, self.group
         log.emit("group.failed", group=group.group_id, exc_info=True)
-        if self._large is not None:  # the large operation works on the group object that is dropped
+        if self._large is not None:  # the large operation still uses the dropped group object
             applied = [*applied, self._large.operation]
             self._large = None
         try:

@@ -144,7 +144,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         self.committed = self.aborted = self.timed_out = 0
         """The transactions that have ended here, and those aborted because of their timeout."""
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start loading ids from the log and checking for timeouts and expired ids."""
@@ -285,8 +285,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
         elif entry is None or entry.metadata is not metadata:
-            # The record was not appended, or the id moved to another broker, which ends the
-            # transaction.
+            # The append failed, or the transactional id moved to another broker; both end the
+            # transaction here.
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:
@@ -356,7 +356,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         """Return an unused producer id. Raises StorageError if the id block cannot be stored."""
         return self.producer_ids.next_id()
 
-    # --- the end of a transaction -----------------------------------------------------------------
+    # --- commit and abort -------------------------------------------------------------------------
 
     # A transaction ends in stages: `_end`, `_write_markers`, then `_complete` after the last
     # `_marker_written`.
@@ -409,12 +409,12 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         ended = completed(metadata, self.clock.now_ms())
         error = entry.partition.append(metadata.transactional_id, ended)
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            return  # the next leader ends the transaction
+            return  # the new coordinator completes the transaction
         if error is not ErrorCode.NONE:
             self.clock.call_later(_RETRY_MS / 1000, partial(self._complete, ending))
             return
         entry.metadata, entry.ending = ended, None
-        if metadata.partitions:  # else no transaction was open, and the producer gets a new epoch
+        if metadata.partitions:  # without an open transaction, the producer gets a new epoch
             is_commit = ended.state is TransactionState.COMPLETE_COMMIT
             self.committed += is_commit
             self.aborted += not is_commit
@@ -434,7 +434,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         for decision, done in waiting:
             done(decision if error is ErrorCode.NONE else refused(error))
 
-    # --- timeouts and expiration ------------------------------------------------------------------
+    # --- timeouts ---------------------------------------------------------------------------------
 
     def abort_timed_out(self) -> None:
         """Abort every transaction that exceeds its producer's transaction timeout."""

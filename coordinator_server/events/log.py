@@ -189,7 +189,7 @@ def _structlog() -> Any:
     """Import structlog without rich, which is slow to import and not needed for tracebacks."""
     is_hidden = "rich" not in sys.modules
     if is_hidden:
-        sys.modules["rich"] = None  # type: ignore[assignment]  # as if it were not installed
+        sys.modules["rich"] = None  # type: ignore[assignment]  # prevents the import of rich
     try:
         import structlog
     finally:

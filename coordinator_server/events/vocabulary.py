@@ -28,7 +28,7 @@ class EventType(NamedTuple):
     kind: tuple[str, ...] = ()
 
 
-_OF_GROUP = 50  # more events than a working group emits in ten seconds
+_OF_GROUP = 50  # a working group emits fewer events in ten seconds
 
 VOCABULARY: dict[str, EventType] = {
     # the process
@@ -56,7 +56,7 @@ VOCABULARY: dict[str, EventType] = {
         most_in_period=10,
         kind=("listener", "reason"),
     ),
-    # A refused client reconnects immediately and repeatedly.
+    # A refused client reconnects immediately, again and again.
     "handshake.failed": EventType(
         WARNING,
         ("remote", "listener", "reason"),

@@ -125,9 +125,7 @@ class DelayedFetch(KeyedOperation):
         if call.is_metered:
             self._max_bytes = min(self._max_bytes, call.most_fetched_bytes())
         self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._results: list[
-            _PartitionResult
-        ] = []  # results of the read before the fetch was delayed
+        self._results: list[_PartitionResult] = []  # results of the first read
         self._to_read: list[tuple[FetchTarget, Partition]] = []
         self._unknown: list[_PartitionResult] = []
         self._recreated: set[FetchTarget] = set()
@@ -146,7 +144,8 @@ class DelayedFetch(KeyedOperation):
             elif (topic := topics.topic_by_id(target.topic)) is not None:
                 target.name = topic.name
             elif target.name is not None:
-                # As in Kafka, a session keeps the name of a deleted or recreated topic.
+                # As in Kafka, a session keeps the topic's name after the topic was deleted or
+                # recreated.
                 topic = topics.topic(target.name)
                 self._recreated.add(target)
             if may_read is not None and not may_read(target.name):
@@ -225,7 +224,7 @@ class DelayedFetch(KeyedOperation):
                 continue
             if self._min_bytes <= 1:
                 return True
-            # Retention may have shrunk the log; the fetch then waits for its deadline.
+            # Retention may have shrunk the log; the fetch then waits until its deadline.
             new_bytes = log.bytes_below(end) - before.readable_bytes
             bytes_there += min(max(new_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes
@@ -338,14 +337,14 @@ class DelayedFetch(KeyedOperation):
         response = FetchResponse()
         session = context.session
         if self._call.is_metered and self._call.must_throttle_fetch(answer_bytes(results)):
-            # Send an empty response and keep the session state: the client repeats the fetch.
+            # Send an empty response without changing the session: the client repeats the fetch.
             response.session_id = 0 if session is None else session.session_id
             self._call.reply(response)
             return
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
-            if self._unknown:  # as in Kafka, the session takes the partition order of the response
+            if self._unknown:  # as in Kafka, the session takes the order of the response
                 context.targets = [fetched.target for fetched in chain(results, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()
@@ -443,7 +442,7 @@ def _topic_response(topic: str | bytes) -> FetchableTopicResponse:
 def _aborted_in(log: PartitionLog, start: int, records: bytes) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap these batches (KIP-98)."""
     aborted = log.aborted_transactions(start, log.last_stable_offset)
-    if aborted:  # aborted transactions are rare, so the end offset is computed only if needed
+    if aborted:  # compute the end offset only if needed: aborted transactions are rare
         aborted = log.aborted_transactions(start, end_offset_of(records))
     return [
         AbortedTransaction(producer_id=fetched.producer_id, first_offset=fetched.first_offset)

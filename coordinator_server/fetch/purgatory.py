@@ -136,7 +136,7 @@ class KeyedPurgatory:
         completed = 0
         for operation in tuple(self._watchers.get(key, ())):
             if operation.is_completed:
-                continue  # the check of an earlier operation has completed this operation
+                continue  # another check has already completed this operation
             if operation.is_abandoned():
                 self.drop(operation)
             elif operation.try_complete():

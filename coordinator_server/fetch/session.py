@@ -82,7 +82,7 @@ class FetchTarget:
             self.log_start_offset = log_start_offset
             news = True
         if error != ErrorCode.NONE:
-            # Include the partition in the first response after the error.
+            # The first response after an error must include the partition.
             self.high_watermark = -1
         return news
 

@@ -145,7 +145,7 @@ def _names(client: Client) -> list[str]:
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
     request = ListConfigResourcesRequest(resource_types=[CLIENT_METRICS])
-    # ListConfigResources 0 always lists client metrics.
+    # ListConfigResources 0 lists client metrics only.
     answer = client.call("listConfigResources", lambda: client.ask(request, min_version=0))
     check(answer.error_code)
     return [resource.resource_name for resource in answer.config_resources]

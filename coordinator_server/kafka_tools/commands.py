@@ -104,7 +104,7 @@ def java_integer(java_type: str, bits: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         limit = 1 << (bits - 1)
         try:
-            # Java reads a short as an int first, and reports a value beyond int differently.
+            # Java parses a short as an int first; values beyond int get another error.
             value = parse_integer(text, max(bits, 32))
             if not -limit <= value < limit:
                 message = f'Value out of range. Value:"{text}" Radix:10'

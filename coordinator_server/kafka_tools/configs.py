@@ -389,7 +389,7 @@ def _with_settings(client: Client, resource_type: int) -> list[str] | None:
     from protocol.apis.list_config_resources import ListConfigResourcesRequest
 
     request = ListConfigResourcesRequest(resource_types=[resource_type])
-    # ListConfigResources 0 always lists client metrics.
+    # ListConfigResources 0 lists client metrics only.
     least = 0 if resource_type == CLIENT_METRICS else 1
     try:
         answer = client.call("listConfigResources", lambda: client.ask(request, min_version=least))

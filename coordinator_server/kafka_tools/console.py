@@ -145,7 +145,7 @@ def log_error(message: str, error: Failure, logger: str) -> None:
 
 
 def next_record(receive: Callable[[], T], logger: str) -> T | None:
-    """Return what `receive` returns; if it raises, log the error as Java does and return None."""
+    """Return the result of `receive`; if it raises, log the error as Java does and return None."""
     try:
         return receive()
     except TimeoutError:

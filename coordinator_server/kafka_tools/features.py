@@ -146,7 +146,7 @@ def _ask(options: argparse.Namespace) -> None:
             _update(client, options)
 
 
-# --- without a broker -----------------------------------------------------------------------------
+# --- commands without a broker --------------------------------------------------------------------
 
 
 def _level(version: str) -> int | None:
@@ -228,7 +228,7 @@ def _shown(name: str, level: int) -> str:
     return _VERSIONS[index] if 0 <= index < len(_VERSIONS) else f"UNKNOWN {level}"
 
 
-# --- of a cluster ---------------------------------------------------------------------------------
+# --- commands with a broker -----------------------------------------------------------------------
 
 
 def _describe(client: Client, node_id: int | None) -> None:

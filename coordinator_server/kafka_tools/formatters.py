@@ -30,7 +30,7 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     """Return the formatter for a class name. Raises UsageError for an unknown class."""
     if name == f"{PACKAGE}NoOpMessageFormatter":
         return lambda _: b""
-    # LoggingMessageFormatter prints the same text; its log lines are below the tools' log level.
+    # LoggingMessageFormatter prints the same text; the tools do not print its log lines.
     if name in (DEFAULT, f"{PACKAGE}LoggingMessageFormatter"):
         return DefaultFormatter(properties).format
     if name.startswith(PACKAGE):
@@ -82,7 +82,7 @@ class DefaultFormatter:
             return f"Offset:{record.offset}".encode()
         if name == "delivery" and fetched.delivery_count is not None:
             return f"Delivery:{fetched.delivery_count}".encode()
-        if name in ("delivery", "epoch"):  # Kafka's tool has no epoch at this point
+        if name in ("delivery", "epoch"):  # Kafka's tool prints no epoch here.
             return f"{name.capitalize()}:NOT_PRESENT".encode()
         if name == "headers":
             headers = [
@@ -243,7 +243,7 @@ def _data(kind: type[Message], data: bytes, side: str, offset: int) -> dict[str,
     from protocol.codec import decoder
     from protocol.json_form import to_json
 
-    # A key's record type is stored where a value stores its version; keys have one version only.
+    # A key has its record type where a value has its version; keys have only one version.
     number = _leading_int16(data, side, offset)
     version = 0 if side == "key" else number
     try:

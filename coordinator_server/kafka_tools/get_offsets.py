@@ -158,7 +158,7 @@ def ask_offsets(
         try:
             answer = client.ask(request, node_id, min_version=least)
         except ClientError as error:
-            # The leader cannot be reached, or does not support the special timestamp.
+            # The leader is unreachable or does not support the special timestamp.
             offsets.update(dict.fromkeys(led, error))
             continue
         for topic in answer.topics:

@@ -338,7 +338,7 @@ def _is_part(char: str) -> bool:
     return char.isalnum() or char in ("_", "$") or "\x7f" <= char < "\xa0"
 
 
-# --- values, as Kafka's DecodeJson reads them -----------------------------------------------------
+# --- types of values (Kafka: DecodeJson) ----------------------------------------------------------
 
 
 def as_object(value: Any) -> dict[str, Any]:

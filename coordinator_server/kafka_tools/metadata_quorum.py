@@ -214,7 +214,7 @@ def _replicas(partition: Any, *, is_readable: bool) -> Iterator[tuple[object, ..
             )
 
 
-# --- add and remove -------------------------------------------------------------------------------
+# --- add-controller and remove-controller ---------------------------------------------------------
 
 
 def _add(client: Client, options: argparse.Namespace, properties: dict[str, str]) -> None:

@@ -297,7 +297,7 @@ def place(
     placed: list[list[int]] = []
     turn = 0
     for _ in range(partitions):
-        if turn == len(racks) > 1:  # shuffle, so that assignments are not repeated
+        if turn == len(racks) > 1:  # shuffle, so that partitions get different assignments
             random.shuffle(ordered)
             for brokers in ordered:
                 brokers.shuffle()
@@ -318,7 +318,7 @@ def _place_one(racks: list[_Rack], offset: int, turn: int, replicas: int) -> lis
     index, used = offset, first
     while len(brokers) < replicas:
         if index == used:
-            used = -1  # skip the leader's rack once
+            used = -1  # the leader's rack already has a replica: skip it once
         else:
             broker = racks[index].next(turn)
             if broker is not None:

@@ -299,7 +299,7 @@ class RecordConsumer:
             )
         if not partitions or timestamp is None:
             return
-        # Make one attempt only, so that a partition without a leader does not delay the others.
+        # Try only once, so that a partition without a leader does not delay the others.
         for item, offset in ask_offsets(self.client, dict.fromkeys(partitions, timestamp)).items():
             if not isinstance(offset, ClientError):
                 self._positions[item] = offset

@@ -227,7 +227,7 @@ def _reset(client: Client, options: Options) -> None:
     except ClientError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise _RefusedError(str(error)) from None
-        state = DEAD  # resetting offsets creates the group
+        state = DEAD  # a reset of offsets creates the group
     if state not in ("Empty", DEAD):
         raise _RefusedError(f"Share group '{name}' is not empty.")
     plan = _move(client, options, name)

@@ -353,7 +353,7 @@ def _delete_offsets(client: Client, options: Options) -> None:
 
 def _failed(error: Failure) -> int:
     """Print an exception like Kafka's tool and return the exit code."""
-    if isinstance(error, OptionsError):  # the option parser has refused the arguments
+    if isinstance(error, OptionsError):  # the option parser has already refused the arguments
         print(error, file=sys.stderr)
         return 1
     print(f"\nError: Executing streams group command failed due to {error}")

@@ -211,8 +211,8 @@ def _abort_of(client: Client, options: argparse.Namespace) -> Abort:
         raise failed(what, error) from error
     for producer in producers:
         if producer.current_txn_start_offset == options.start_offset:
-            # The coordinator epoch is -1 if the producer's first transaction hangs: no marker was
-            # written.
+            # If the producer's first transaction hangs, no marker was written and the coordinator
+            # epoch is -1.
             epoch = max(producer.coordinator_epoch, 0)
             return Abort(partition, producer.producer_id, producer.producer_epoch, epoch)
     raise CommandError(

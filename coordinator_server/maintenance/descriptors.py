@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from storage.open_files import DEFAULT_MAX_OPEN_FILES
 
-_MOST = 1_048_576  # more than a broker needs; macOS does not accept "unlimited"
+_MOST = 1_048_576  # more than a broker needs; macOS refuses "unlimited"
 _LEAST_OF_LOGS = 8
 
 
@@ -22,7 +22,7 @@ def raise_limit() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
         if soft != resource.RLIM_INFINITY and soft < wanted:
-            with suppress(ValueError, OSError):  # the system may have a lower limit
+            with suppress(ValueError, OSError):  # the operating system may have a lower limit
                 resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 

@@ -60,11 +60,11 @@ def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> 
             if not lock_file.exists() or directory.stat().st_mtime > oldest_s:
                 continue
             lock = disk.lock(str(lock_file))
-        except OSError:  # the directory belongs to another user, or was removed
+        except OSError:  # the directory belongs to another user or no longer exists
             continue
         if lock is None:
             continue
-        lock.release()  # Windows cannot remove open files; no process reuses such a directory
+        lock.release()  # Windows cannot remove open files, so the directory stays
         shutil.rmtree(directory, ignore_errors=True)
         removed += 1
         if removed == _MOST_AT_ONCE:

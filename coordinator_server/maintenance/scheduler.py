@@ -106,7 +106,7 @@ class MaintenanceScheduler:
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
-        # Remaining steps of the frequent work and of a round; frequent work goes first.
+        # Remaining steps of the frequent work and of a round. Frequent work runs first.
         self._frequent: Iterator[Step] | None = None
         self._round: Iterator[Step] | None = None
         self._ended_s = timer_s()
@@ -240,7 +240,7 @@ class MaintenanceScheduler:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Log what recovery cut off from logs opened since the last call."""
+        """Log the truncations by recovery in logs that were opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(
@@ -314,7 +314,7 @@ class MaintenanceTimer:
         delay_ms: float = FAILED_MAINTENANCE_DELAY_MS
         try:
             delay_ms = self._maintained.maintenance_step()
-        except OSError as error:  # for example, a late import finds no free file descriptor
+        except OSError as error:  # for example, an import found no free file descriptor
             LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
         finally:
             # Pauses within a round use the machine's clock, the time between rounds the broker's.

@@ -212,7 +212,7 @@ class Call:
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )
         del body
-        # The rights hold refused entries, which `dispose` could not free in steps.
+        # `rights` holds refused entries, which `dispose` could not free in steps.
         self.rights = UNRESTRICTED
         yield from dispose(self.request)
         yield from dispose(response)

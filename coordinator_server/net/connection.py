@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
         self._forget_input()
         if self._authenticator is not None:
             self._authenticator.gone()
-            # Break reference cycles with this object, as garbage collection may be frozen.
+            # Break reference cycles with this object, because garbage collection may be frozen.
             self._authenticator = None
             self._dispatch = self._shared.dispatch
         if self._muted_until is not None:
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
         self._muted_until = None
         self._holds &= ~_MUTED
         if self._waiting_bytes:
-            self.active = True  # Kafka reads the waiting data only after the mute has ended
+            self.active = True  # as in Kafka, read the waiting data only after the mute has ended
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:
@@ -428,7 +428,7 @@ class Connection(asyncio.Protocol):
         if here == length + 4:
             self._buffer, self._position = b"", 0
             return buffer[position:] if position else buffer
-        if isinstance(buffer, bytearray):  # bytes of the next frame follow a large frame
+        if isinstance(buffer, bytearray):  # the chunk also has bytes of the next frame
             self._buffer = bytes(memoryview(buffer)[length + 4 :])
             del buffer[length + 4 :]
             return buffer

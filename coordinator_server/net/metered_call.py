@@ -41,7 +41,7 @@ class MeteredCall(Call):
         self._spent_ns = self.frame_bytes = 0
         self._began_ns = thread_time_ns() if self._counts_time else 0
 
-    # --- request time -----------------------------------------------------------------------------
+    # --- request quota ----------------------------------------------------------------------------
 
     @property
     def _counts_time(self) -> bool:
@@ -118,7 +118,7 @@ class MeteredCall(Call):
         if not metering.changes.is_enabled:
             return True
         if self._changes is None:
-            # Topics auto-created for other APIs count as created by the newest CreateTopics.
+            # Topics created automatically for other APIs are charged like the newest CreateTopics.
             is_strict = self.api_version >= STRICT_SINCE.get(self.api_name, 0)
             self._changes = MutationQuota(metering.changes, *self._who, is_strict=is_strict)
         return self._changes.take(count, metering.now_ms())
@@ -136,7 +136,7 @@ class MeteredCall(Call):
         user, client_id = self._who
         return produce.record(user, client_id, self.frame_bytes - _FRAME_LENGTH_BYTES, now_ms)
 
-    # --- the answer -------------------------------------------------------------------------------
+    # --- throttled responses ----------------------------------------------------------------------
 
     def reply(self, response: Message) -> None:
         """Send the response, and throttle the client if it is over a quota."""
@@ -149,7 +149,7 @@ class MeteredCall(Call):
             self._throttle_ms = throttle_ms
         if throttle_ms:
             if hasattr(response, "throttle_time_ms"):
-                response = response.copy()  # the response may be shared with other requests
+                response = response.copy()  # copy, because other requests may share the response
                 response.throttle_time_ms = throttle_ms
             self.connection.mute(throttle_ms)
         super().reply(response)

@@ -265,7 +265,7 @@ class SocketServers:
             self._address_book.listeners[node_id] = addresses
         return former
 
-    # --- for the control of the clock -------------------------------------------------------------
+    # --- work that the virtual clock waits for ----------------------------------------------------
 
     @property
     def are_behind(self) -> bool:

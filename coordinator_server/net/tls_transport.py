@@ -82,7 +82,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._unencrypted: deque[memoryview] = deque()
         self._unencrypted_bytes = 0
 
-    # --- called by the event loop -----------------------------------------------------------------
+    # --- callbacks of the event loop --------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Notify the connection, which may be refused at once, and wait for the handshake."""
@@ -104,7 +104,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Decrypt, or queue a turn for the next handshake step."""
         if self._is_closing:
-            return  # a closing connection would never read the data
+            return  # the connection is closing and would never read the data
         self._take(data)
         if self._is_established:
             if not self._is_reading_paused and not self._is_waiting:
@@ -131,7 +131,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._is_socket_paused:
             self._await_turn(self._read_on)
 
-    # --- called by the connection -----------------------------------------------------------------
+    # --- methods for the connection ---------------------------------------------------------------
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         """Return information about the socket."""
@@ -190,7 +190,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._end_handshake()
         self._socket.abort()
 
-    # --- the handshake ----------------------------------------------------------------------------
+    # --- handshake --------------------------------------------------------------------------------
 
     def _shake_hands(self) -> None:
         self._is_waiting = False
@@ -215,7 +215,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._report(self._connection, f"the client has no principal: {error}")
             self.close()
             return
-        except BaseException as error:  # a bug must not let a wrong principal in
+        except BaseException as error:  # a bug must not authenticate a wrong principal
             self._report(self._connection, f"the client has no principal: {error!r}")
             self.abort()
             raise
@@ -386,7 +386,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._socket.write(self._outgoing.read())
 
     def _shut_down(self) -> None:
-        if self._session.version() is not None:  # the handshake is done
+        if self._session.version() is not None:  # the handshake is complete
             with suppress(ssl.SSLError):  # do not wait for the client's close_notify
                 self._session.unwrap()
             self._flush()

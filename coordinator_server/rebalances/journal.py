@@ -192,7 +192,7 @@ class RebalanceJournal:
             self._timer.cancel()
             self._timer = None
 
-    # --- the record -------------------------------------------------------------------------------
+    # --- records ----------------------------------------------------------------------------------
 
     def _record_all(self) -> Steps:
         """Build the records of all queued rebalances, one after the other."""
@@ -231,7 +231,7 @@ class RebalanceJournal:
         for listener in tuple(self.listeners):
             listener(group_id, record)
 
-    # --- the topic --------------------------------------------------------------------------------
+    # --- topic __group_events ---------------------------------------------------------------------
 
     def _enqueue(self, timestamp_ms: int, group_id: str, value: bytes) -> None:
         key = group_id.encode("utf-8", "surrogatepass")
@@ -297,6 +297,6 @@ class RebalanceJournal:
             if error is not None:
                 raise StorageError(error[1])
             topic = self._topics.create(GROUP_EVENTS_TOPIC, 1, TOPIC_CONFIGS)
-        # Only the first partition is used, to keep the order of events. Partitions that a user
-        # adds stay empty.
+        # Use only the first partition, to keep the order of events. If a user adds partitions, they
+        # stay empty.
         return topic.partitions[0]

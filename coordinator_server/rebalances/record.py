@@ -61,7 +61,7 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
     """Like `record_of`, in steps, for groups with many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
-    # A superseded rebalance changes no assignment, nor does loading or removing a group. Members
+    # Superseding a rebalance changes no assignment, nor does loading or removing a group. Members
     # with epochs change their assignments one by one, at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
         outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)

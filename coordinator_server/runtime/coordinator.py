@@ -78,7 +78,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         self._to_load: deque[P] = deque()
         self._is_load_scheduled = self._is_stopped = False
 
-    # --- implemented by subclasses ----------------------------------------------------------------
+    # --- abstract methods -------------------------------------------------------------------------
 
     @abstractmethod
     def _take_over(self, partition: Partition) -> P:
@@ -100,7 +100,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     def _forget(self, topics: Mapping[str, Topic]) -> None:
         """Drop the state of deleted topics."""
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start loading the partitions that this broker leads."""
@@ -190,7 +190,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             for _ in self._load(partition, loaded):
                 yield
                 if partition.state is PartitionState.CLOSED:
-                    return  # the partition emigrated during the load
+                    return  # leadership moved during the load
             if partition.state is PartitionState.CLOSED:
                 return
             partition.state = PartitionState.ACTIVE

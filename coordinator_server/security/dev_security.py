@@ -47,7 +47,7 @@ _EVERYWHERE = ("", "0.0.0.0", "::")
 
 
 def prepare(config: Config) -> dict[str, str]:
-    """Create what is missing in the dev.security.dir directory; return the settings to use.
+    """Create missing files in the dev.security.dir directory; return the settings to use.
 
     The settings are defaults, which explicit settings override. Raises ConfigError.
     """

@@ -1,4 +1,4 @@
-"""What the checks of a request have decided, for the handler that builds the response.
+"""The decisions of a request's checks, for the handler that builds the response.
 
 Authorization runs before the handler and removes refused entries from the request. The handler
 places their response entries beside its own, and leaves out what the client may not see, so that a

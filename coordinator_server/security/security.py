@@ -61,7 +61,8 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
         if config.optional_text("scram.users") is not None or state.has(_USERS):
-            # Load the users now, because very many users would delay the first login.
+            # Load the users at the start: with very many users, loading would delay the first
+            # login.
             self.users.users()
 
     @property
@@ -95,7 +96,7 @@ class Security:
         Source: QuorumController.registerExpireDelegationTokens. Raises StorageError.
         """
         if self.config.optional_text("delegation.token.secret.key"):
-            _ = self.tokens  # accessing the property loads the tokens
+            _ = self.tokens  # reading the property loads the tokens
             self._await_expiry(self._expiry_interval_s)
 
     def stop(self) -> None:
@@ -159,7 +160,7 @@ class Security:
     def forget(self) -> None:
         """Remove everything that clients created. Raises StorageError."""
         if not self.state:
-            return  # nothing is stored, so nothing needs loading
+            return  # no stored tokens, so nothing to load
         if self.authorizer is not None and len(self.authorizer):
             self.state.clear(_ACLS)
             self.authorizer.clear()

@@ -179,7 +179,7 @@ class ClientInstances:
             else:
                 attributes = instance.attributes
             subscribed = yield from _subscribed(attributes, self._configs.subscriptions())
-            # Another request may have created the instance.
+            # Another request may have created the instance in the meantime.
             instance = self._instances.get(instance_id)
             if instance is None or instance.version < version:
                 instance = ClientInstance(instance_id, attributes, connection, subscribed, version)

@@ -90,7 +90,7 @@ class Broker(Helpers):
         state = f"at {self.bootstrap_servers}" if self._addresses else "not started"
         return f"<Broker {state}>"
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the broker and wait until it is ready; after `stop` or `kill`, on the same port.
@@ -185,7 +185,7 @@ class Broker(Helpers):
 
         await asyncio.to_thread(self.stop)
 
-    # --- where and what it is ---------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:

@@ -30,7 +30,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.002, 0.05
 _RECORDS_AT_ONCE = 1000
 
 
-class WaitTimeout(AssertionError):  # noqa: N818  # it is read in a test's report, as what it is
+class WaitTimeout(AssertionError):  # noqa: N818  # test reports show the name
     """A wait timed out; the message describes the state at the timeout."""
 
 

@@ -109,7 +109,7 @@ def _new_broker(config: pytest.Config) -> Broker:
         raise pytest.UsageError(f"kafka_{error}") from None
 
 
-# --- the log of a broker in the report ------------------------------------------------------------
+# --- broker log in the test report ----------------------------------------------------------------
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -88,7 +88,7 @@ class BrokerProcess:
             stdin=subprocess.PIPE,
             stdout=self._output.descriptor,
             stderr=self._log.descriptor,
-            # Ctrl-C must reach the test process only; the broker ends with that process.
+            # Ctrl-C must reach only the test process, which then ends the broker.
             start_new_session=True,
             creationflags=_NEW_GROUP,
         )
@@ -102,7 +102,7 @@ class BrokerProcess:
         process = self._process
         assert process is not None, "not launched"
         while True:
-            has_ended = process.poll() is not None  # if so, the output read now is complete
+            has_ended = process.poll() is not None  # then the output is complete
             for line in self.output.splitlines(keepends=True):
                 if line.startswith(start) and line.endswith("\n"):
                     return line.removeprefix(start).strip()

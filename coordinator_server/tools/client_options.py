@@ -48,6 +48,6 @@ def read_client_properties(options: argparse.Namespace) -> dict[str, str]:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        # Do not show the text, which may be a password.
+        # Do not show the value, which may be a password.
         raise argparse.ArgumentTypeError("a setting is NAME=VALUE")
     return name.strip().removeprefix("client."), value

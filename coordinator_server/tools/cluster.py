@@ -46,7 +46,7 @@ INCREMENTAL_ALTER_CONFIGS = 44  # the API key of IncrementalAlterConfigs
 LEFT_OUT = INTERNAL_TOPICS | {"__cluster_metadata"}
 # Share groups are excluded: their start offsets are read and written through other APIs.
 GROUP_TYPES = frozenset(("", "classic", "consumer", "streams"))
-# Larger than any record, so that a batch written by another producer fits as well.
+# Larger than any record, so that batches written by other producers fit as well.
 REQUEST_BYTES = 100 << 20
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
@@ -336,7 +336,7 @@ class KafkaCluster:
 
         return patiently(ask)
 
-    # --- configs of groups ------------------------------------------------------------------------
+    # --- group configs ----------------------------------------------------------------------------
 
     def group_configs(self) -> dict[str, dict[str, str]]:
         """Return the group configs, including configs of groups that do not exist.

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
 
 
-# --- the command line -----------------------------------------------------------------------------
+# --- command line ---------------------------------------------------------------------------------
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,7 +141,7 @@ def _without_null(kind: Any) -> Any:
     return arguments[0] if is_optional else kind
 
 
-# --- the request ----------------------------------------------------------------------------------
+# --- request --------------------------------------------------------------------------------------
 
 
 def _control(options: argparse.Namespace) -> Control:
@@ -206,7 +206,7 @@ def _scalar(kind: Any, text: str) -> object:
     return text == "true" if kind is bool else text
 
 
-# --- the output -----------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def _show(answer: dict[str, Any], options: argparse.Namespace) -> int:

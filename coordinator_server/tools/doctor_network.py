@@ -267,7 +267,7 @@ def is_clients_own(host: str) -> bool:
 
 
 def change_of_advertised(bootstrap: Address, advertised: Address) -> list[str]:
-    """Return what to change when a broker's advertised address cannot be reached."""
+    """Return the advice for a broker whose advertised address cannot be reached."""
     if is_clients_own(advertised.host) and not is_clients_own(bootstrap.host):
         why = (
             f"the broker tells its clients that it is at {advertised.host}, which is each client's"

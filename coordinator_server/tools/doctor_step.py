@@ -13,7 +13,7 @@ _PAUSE_S = 0.1
 
 
 class StepFailedError(Exception):
-    """A step failed: the reason, and what to change on the client or the broker."""
+    """A step failed: the reason, and the advice for the client or the broker."""
 
     def __init__(self, reason: str, changes: Sequence[str] = ()) -> None:
         super().__init__(reason)

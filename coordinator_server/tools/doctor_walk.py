@@ -91,7 +91,7 @@ class Walk:
         """Run all steps and return whether none has failed."""
         spec = SPEC_BY_NAME["ApiVersions"]
         for make, message in ((encoder, spec.request_type), (decoder, spec.response_type)):
-            make(message, spec.max_version)  # generate the codecs now, outside the measured step
+            make(message, spec.max_version)  # generate the codecs before time is measured
         try:
             self._walk()
         finally:
@@ -164,7 +164,7 @@ class Walk:
         return shake_hands(step, plain, self._address, self._security.tls, self._security.protocol)
 
     def _versions(self, step: Step, connection: ClientConnection) -> bool:
-        # The other half of the timeout is for the diagnosis.
+        # The diagnosis gets the other half of the timeout.
         connection.deadline_s = step.deadline_s - self._timeout_s / 2
         try:
             connection.negotiate()
@@ -360,7 +360,7 @@ def _encrypted(
 
 
 def _no_coordinator(code: int, message: str | None, group: str) -> StepFailedError:
-    reason = str(ClientError(code, message or None))  # Kafka sends an empty message with a refusal
+    reason = str(ClientError(code, message or None))  # when Kafka refuses, its message is empty
     if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return StepFailedError(
             f"there is no coordinator: {reason}",

@@ -60,7 +60,7 @@ def offset_index_lines(file: ReadOnlyFile) -> Lines:
     base = first_offset_of_index(file)
     for position, (relative, log_position) in _entries(file, OffsetIndex.entry):
         if position and relative == 0:
-            return  # the unused rest of a preallocated file
+            return  # the unused end of a preallocated file
         yield {"kind": "index", "offset": base + relative, "position": log_position}
     yield from _torn(file, OffsetIndex.entry.size)
 

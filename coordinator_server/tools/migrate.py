@@ -126,7 +126,7 @@ class Migration:
                 f"{existing.partition_count} on {self.target.bootstrap}"
             )
 
-    # --- one topic --------------------------------------------------------------------------------
+    # --- topics -----------------------------------------------------------------------------------
 
     def _topic(
         self,
@@ -139,7 +139,7 @@ class Migration:
             configs = dict(HELD) if target.can_alter else self._settings_for_good(topic)
             target.create(topic, configs, self.replication_factor)
             existing = ClusterTopic(topic.name, topic.partition_count, configs)
-        # After a finished run the target's own compaction and retention apply.
+        # The target's own compaction and retention apply after the copy.
         is_held = target.can_alter and HELD.items() <= existing.configs.items()
         places = [TopicPartition(topic.name, index) for index in range(topic.partition_count)]
         bounds = {place: self.source.ends(place) for place in places}
@@ -238,7 +238,7 @@ class Migration:
 
 
 class Comparison:
-    """The target's records of a partition, compared with the source's in step.
+    """Compares the records of a partition on the target with the source's records, one by one.
 
     `is_held`: no record can be missing. Otherwise the target's own compaction and retention may
     have removed records.

@@ -59,7 +59,7 @@ def restore(snapshot: Path, target: Path) -> LogVerification:
         if (snapshot / CATALOGUE_FILE).exists():
             catalogue = (snapshot / CATALOGUE_FILE).read_bytes()
             write_atomically(disk, str(target / CATALOGUE_FILE), catalogue)
-        else:  # the broker of the snapshot never had a topic
+        else:  # the source broker of the snapshot never had a topic
             disk.unlink(str(target / CATALOGUE_FILE))
         return _verify(target, manifest["partitions"])
     finally:

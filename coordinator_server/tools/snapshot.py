@@ -46,7 +46,7 @@ from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
 MANIFEST_FILE = "snapshot.json"
 MANIFEST_VERSION = 1
 COPY_BYTES = 1 << 20
-# Number of attempts; compaction, retention or deletion may change a directory during a copy.
+# Number of attempts: compaction, retention or a deletion may change a directory during the copy.
 ATTEMPTS = 200
 PAUSE_SECONDS = 0.01
 # Suffixes of a log, and of a compacted log that is not yet renamed.
@@ -93,7 +93,7 @@ class DirectorySnapshot:
         self._write_manifest(started_ms, verification)
         return verification
 
-    # --- one partition ----------------------------------------------------------------------------
+    # --- partitions -------------------------------------------------------------------------------
 
     def _copy_partition(self, directory: Path) -> None:
         target = self.target / directory.name
@@ -159,7 +159,7 @@ class DirectorySnapshot:
             if not is_snapshot or ProducerState.decode(contents) is not None:
                 (target / name).write_bytes(contents)
 
-    # --- the rest ---------------------------------------------------------------------------------
+    # --- catalogue and checkpoints ----------------------------------------------------------------
 
     def _copy_small_files(
         self,
@@ -182,8 +182,8 @@ class DirectorySnapshot:
                 for path in copy.iterdir():
                     path.unlink()
                 copy.rmdir()
-        # Use the log start offsets read before the first log was copied: records deleted since then
-        # may reappear in the copy, but no other record is hidden.
+        # Use the log start offsets from before the first copy. Records deleted since then may
+        # reappear in the copy, but no other record is hidden.
         kept = {key: log_starts[key] for key in log_starts if key in set(directories.values())}
         write_offsets(self.disk, str(self.target / LOG_START_FILE), kept)
 

@@ -67,7 +67,7 @@ class LogVerification:
             self._checkpoint(self.path / name)
         return self.findings
 
-    # --- one partition ----------------------------------------------------------------------------
+    # --- partitions -------------------------------------------------------------------------------
 
     def _partition(self, directory: Path) -> None:
         findings = self.findings
@@ -117,7 +117,7 @@ class LogVerification:
             elif offset > end:
                 self.findings.note(path, f"is after the log end {end}")
 
-    # --- the small files --------------------------------------------------------------------------
+    # --- checkpoints and catalogue ----------------------------------------------------------------
 
     def _catalogue(self) -> None:
         path = self.path / CATALOGUE_FILE

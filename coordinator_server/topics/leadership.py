@@ -81,7 +81,7 @@ class Leadership:
     ) -> tuple[PartitionLeadership, ...]:
         """Return the leadership of new partitions; `places` has manually assigned replicas."""
         if len(self.node_ids) == 1:
-            # Partitions share one object, because a topic may have very many.
+            # Partitions share one object, because a topic may have very many partitions.
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes
             )
@@ -166,7 +166,7 @@ class Leadership:
         self._lead(partition, node_id)
         self._keep_or_log([topic])
 
-    # --- reassignments and elections that clients request -----------------------------------------
+    # --- reassignments and elections --------------------------------------------------------------
     #
     # TopicManager.keep_leaders writes the changes to disk. Source: ReplicationControlManager,
     # PartitionReassignmentReplicas, PartitionReassignmentRevert and PartitionChangeBuilder.
@@ -181,7 +181,7 @@ class Leadership:
         adding = tuple(sorted(set(target).difference(current)))
         removing = tuple(sorted(set(current).difference(target)))
         before = partition.reassignment or Reassignment()
-        # If the new target adds (or removes) no replicas, the previous set is kept, as in Kafka.
+        # As in Kafka, keep the previous set if the new target adds (or removes) no replicas.
         wanted = Reassignment(adding or before.adding, removing or before.removing)
         return self._place(partition, (*target, *removing), wanted)
 
@@ -299,7 +299,7 @@ class Leadership:
         try:
             self._keep(topics)
         except StorageError as error:
-            # The change is in effect; it is only lost if the process restarts.
+            # The change applies now, and is lost only if the process restarts.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")
 
     def _announce(self, partition: Partition, before: int) -> None:

@@ -397,7 +397,7 @@ class TopicManager:
         try:
             yield from self._logs.finish_deletions()
         except StorageError as error:
-            # The topics are deleted, although some of their files are left.
+            # The topics are deleted, even if some of their files are left.
             LOG.emit("log.failed", topic=topics[0].name, reason=str(error))
 
     # --- maintenance ------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ class TopicManager:
         setting = "default.replication.factor"
         if name in _COORDINATOR_TOPICS:
             _, setting, _ = _COORDINATOR_TOPICS[name]
-        # A default meant for a larger cluster must not make creations fail here.
+        # A default for a larger cluster must not make the creation fail on a smaller cluster.
         return min(self._config.integer(setting), len(self.broker_ids))
 
     def _keep_leadership(self, topics: Iterable[Topic]) -> None:

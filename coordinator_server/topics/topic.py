@@ -131,7 +131,7 @@ class Partition:
         """
         log = self._log
         if log is None or log.closed:
-            if self.is_deleted:  # a new topic may have the same name by now
+            if self.is_deleted:  # a new topic may have the same name in the meantime
                 raise UnknownPartitionError(f"{self.topic_name} is deleted")
             log = self._log = self._logs.log(self.topic_name, self.index)
             self._mark_epoch(log)
@@ -171,8 +171,8 @@ class Partition:
 
     def _mark_epoch(self, log: PartitionLog) -> None:
         if log.leader_epoch < self.epoch:
-            # The epoch is valid even if its checkpoint cannot be written: batches contain it, and
-            # the topic catalogue stores it.
+            # The epoch is valid even if its checkpoint cannot be written: batches contain the
+            # epoch, and the topic catalogue stores it.
             with suppress(OSError):
                 log.begin_leader_epoch(self.epoch)
 

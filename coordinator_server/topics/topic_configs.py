@@ -295,7 +295,7 @@ class LogDefaults:
         self._topics: TopicManager | None = None
         self._defaults: dict[int, LogConfig] = {}
         if self._take():
-            for _ in logs.reconfigure():  # reconfigure the logs that were recovered
+            for _ in logs.reconfigure():  # apply the config to recovered logs
                 pass
 
     def lead_by(self, topics: TopicManager) -> None:

@@ -35,7 +35,8 @@ def read_commits(
 ) -> Commits:
     """Decode the rows that are `mine`; `legacy` rows have key type 0 and value version 0.
 
-    `version` is the version of the value; any number if the value is null or too short for one.
+    `version` is the version of the value; the number is arbitrary if the value is null or too
+    short to have a version.
     """
     key = FieldReader(keys.data, keys.start + _PREFIX_BYTES, keys.stop, mine)
     group = key.short_strings(keys)

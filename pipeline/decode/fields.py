@@ -20,7 +20,7 @@ from protocol.utf8 import JAVA_REPLACE
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-_PADDING_BYTES = 16  # keeps a read of 8 bytes at any position within the buffer
+_PADDING_BYTES = 16  # padding, so that a read of 8 bytes stays within the buffer at any position
 _STRING_BYTES_MAX = 0x7FFF
 
 

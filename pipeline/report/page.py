@@ -280,7 +280,7 @@ _MOMENT = "%d %B %Y, %H:%M:%S UTC"
 
 
 def covered(findings: ReportFindings) -> str:
-    """Return two paragraphs and a list of what is missing, as HTML."""
+    """Return two paragraphs and the list of missing data, as HTML."""
     notes = [] if findings.coverage is None else findings.coverage["notes"] or []
     missing = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f"<p>{_cluster(findings)} {_window(findings)}</p><p>{_completeness(findings)}</p>" + (

@@ -28,7 +28,7 @@ POINTS = 300
 
 
 class NoReportError(Exception):
-    """There is no data for a report. The text says what is missing."""
+    """There is no data for a report. The text names the missing data."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _line(
             for row in commits
             if row["group"] == group and (row["topic"], row["partition"]) == place
         ]
-        # From a removal (-1) until the next commit, there is no committed offset.
+        # After a removal (-1) there is no committed offset until the next commit.
         at = np.array([row["commit_timestamp_ms"] or row["log_timestamp_ms"] for row in own])
         at = np.maximum.accumulate(at)
         offsets = np.array([-1 if row["tombstone"] else row["committed_offset"] for row in own])

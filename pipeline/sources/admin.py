@@ -74,7 +74,7 @@ class ClusterAdmin:
 
     @property
     def notes(self) -> list[str]:
-        """Return what has been refused so far, one line per reason."""
+        """Return one line for each reason for which the cluster refused requests."""
         return [f"{_several(names)}: {reason}" for reason, names in self._missing.items()]
 
     def cluster_id(self) -> str | None:
@@ -96,7 +96,7 @@ class ClusterAdmin:
             try:
                 answer = self._get(answers.get(name))
             except ClusterError as error:
-                # The topic was deleted after the listing, or is hidden from the principal.
+                # The topic was deleted after the listing, or the principal may not see it.
                 if error.kind == _GONE or (name == EVENTS_TOPIC and not is_listed):
                     continue
                 raise

@@ -49,7 +49,7 @@ def batches_and_corruption(
     """
     limit = offset + RELATIVE_OFFSET_MAX
     while position < end:
-        # The batch at `position` is held back until the following header confirms it.
+        # Hold back the batch at `position` until the next header confirms it.
         held: BatchHeader | None = None
         next_offset, reason, is_garbage = offset, "", False
         try:

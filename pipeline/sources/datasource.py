@@ -82,7 +82,7 @@ class OffsetsLogSource(DataSource):
         """Return a reader of all existing records."""
         return _LogReader(_Plan(self.options))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a reader of existing and future records."""
         return _LogStreamReader(_Plan(self.options))
 
@@ -202,20 +202,20 @@ class _LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._scans: dict[int, PartitionScan] = {}
         self._target: Offsets | None = None
 
-    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+    def initialOffset(self) -> Offsets:  # noqa: N802
         """Return no offsets: each partition begins at its log start."""
         return {}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of `records_per_trigger`; no limit if it is 0."""
         limit = self._plan.records_per_trigger
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the current end of the log as the end of this run."""
         self._target = self._ends()
 
-    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         """Return the end of the next micro-batch."""
         ends = self._target if self._target is not None else self._ends()
         if isinstance(limit, ReadMaxRows):

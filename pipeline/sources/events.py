@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 
@@ -23,7 +23,7 @@ def group_events(raw: DataFrame) -> DataFrame:
     record = F.from_json(F.col("value").cast("string"), _RECORD)
     said = raw.select(F.col("log_offset").alias("event_offset"), record.alias("said"))
     culprit = F.coalesce("said.culprit.instance", "said.culprit.client_id").alias("culprit")
-    # The load of a group and a failed rebalance make no new generation.
+    # Loading a group and a failed rebalance create no new generation.
     generation = F.col("said.generation")
     is_new = ~generation.eqNullSafe(F.col("said.generation_before"))
     columns = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.decode.frame import decode
@@ -44,7 +44,7 @@ class BrokerSource:
         self.input = bootstrap
         self._client = {} if client_config is None else self._load(client_config)
         self._records_per_trigger = records_per_trigger
-        # The connector leaves out internal topics with its admin client, but not with a consumer.
+        # With its admin client the connector omits internal topics; with a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
         self._notes: list[str] = []
         with self._admin() as admin:
@@ -125,7 +125,7 @@ class BrokerSource:
         return group_events(_as_raw(self._read([EVENTS_TOPIC], {(EVENTS_TOPIC, 0): start})))
 
     def notes(self) -> list[str]:
-        """Return what the cluster refused, and why."""
+        """Return the refusals of the cluster, with their reasons."""
         return self._notes
 
     def _options(self) -> dict[str, str]:
@@ -133,7 +133,7 @@ class BrokerSource:
             **{f"kafka.{name}": value for name, value in self._client.items()},
             "kafka.bootstrap.servers": self.input,
             "kafka.isolation.level": "read_committed",
-            # Compaction and retention may remove records during a read, which is not an error.
+            # Compaction and retention may remove records during a read; this is not an error.
             "failOnDataLoss": "false",
         }
 

@@ -110,7 +110,7 @@ def segments_of(partition: LogPartition) -> list[SegmentFile]:
 
 def _list_segments(partition: LogPartition) -> list[SegmentFile]:
     segments: dict[int, SegmentFile] = {}
-    for path in sorted(Path(partition.path).iterdir()):  # NAME.log is read before NAME.log.swap
+    for path in sorted(Path(partition.path).iterdir()):  # read NAME.log before NAME.log.swap
         named = _SEGMENT.fullmatch(path.name)
         if named is None or int(named["base"]) in segments:
             continue

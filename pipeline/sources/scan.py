@@ -67,7 +67,7 @@ class _Piece(NamedTuple):
 
 
 class PartitionScan:
-    """The state of one partition; `refresh` reads what is new."""
+    """The state of one partition; `refresh` reads new data."""
 
     def __init__(
         self, partition: LogPartition, cleaned_offset: int = 0, slice_bytes: int = SLICE_BYTES
@@ -161,7 +161,7 @@ class PartitionScan:
         for step in batches_and_corruption(data, position, end, self.log_end):
             stop = step.end
             if is_last and stop == end and not _is_whole(data, step):
-                # The last batch may not be completely written yet, or was cut off.
+                # The last batch may be incomplete: still being written, or cut off.
                 self.torn_bytes = end - step.position
                 end = step.position
                 break

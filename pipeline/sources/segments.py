@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 
 from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.sources.batches import CorruptRange, batches_and_corruption
@@ -217,5 +217,5 @@ def _records_about(segment: SegmentFile, producer_ids: set[int]) -> Iterator[Rec
             if any(data.find(id_bytes, batch.position, batch.end) >= 0 for id_bytes in wanted):
                 try:
                     yield from iterate_records(data, batch)
-                except ProtocolError:  # skip the batch: the others are still useful
+                except ProtocolError:  # skip the damaged batch: the other batches are still useful
                     continue

@@ -49,7 +49,7 @@ def _verdict(questions: Questions) -> pl.Expr:
         .then(pl.lit("unknown"))
         .when(catch_up * 1000 > slack_ms)
         .then(pl.lit("at_risk"))
-        # It is not known whether the reader will catch up.
+        # The forecast cannot tell whether the reader will catch up.
         .when(catch_up.is_null() & (slack_ms < questions.loss_horizon_ms))
         .then(pl.lit("at_risk"))
         .otherwise(pl.lit("safe"))

@@ -139,7 +139,7 @@ def _epochs(numbered: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
-    """Return what each member declared, with the `number` of every epoch to which it applies."""
+    """Return the fields of members' records, once for the `number` of each epoch they apply to."""
     until = pl.col("number").shift(-1).over("group", "kind", "member_id")
     last = pl.col("number").max().over("group")
     value = pl.col("value").struct
@@ -157,7 +157,7 @@ def _memberships(numbered: pl.LazyFrame) -> pl.LazyFrame:
             classic.field("sessionTimeoutMs").alias("session_timeout_ms"),
             value.field("rebalanceTimeoutMs").alias("rebalance_timeout_ms"),
             value.field("subscribedTopicNames").alias("subscribed_topics"),
-            # A record applies to the epochs between it and the member's next record.
+            # A record applies to all epochs until the member's next record.
             pl.int_ranges(pl.col("number") + 1, pl.col("until") + 1).alias("number"),
         )
         .explode("number")
@@ -204,7 +204,7 @@ def _with_assignments(of_epoch: pl.LazyFrame, assignments: pl.LazyFrame) -> pl.L
         left_on="next_offset",
         right_on="at",
         by=["group", "member_id"],
-        # The record at `next_offset` is a record of a group epoch, not of an assignment.
+        # The record at `next_offset` belongs to a group epoch, not to an assignment.
         allow_exact_matches=False,
         check_sortedness=False,
     )

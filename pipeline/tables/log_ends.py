@@ -46,7 +46,7 @@ def _steps(bronze: Bronze) -> pl.LazyFrame:
     written = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
         *PARTITION, pl.col("timestamp_ms").alias("t_ms"), (pl.col("offset") + 1).alias("log_end")
     )
-    # The log end is 0 before record 0, and at all times in a log that ends at 0.
+    # The log end is 0 before the first record, and always 0 in an empty log.
     first = written.filter(pl.col("log_end") == 1).select(*PARTITION, *begun)
     empty = bronze.partition_ends.filter(pl.col("log_end") == 0).select(*PARTITION, *begun)
     return (

@@ -103,7 +103,7 @@ def _of_group(work: pl.LazyFrame) -> pl.LazyFrame:
     # Gini coefficient of x_1 <= ... <= x_n: 2 * sum(i x_i) / (n * sum(x)) - (n + 1) / n.
     ranked = (unread.rank("ordinal") * unread).sum()
     gini = _ratio(2 * ranked, known * unread.sum()) - _ratio(known + 1, known)
-    # A member that rewinds has a negative rate, which counts as 0: not keeping up at all.
+    # A member that rewinds has a negative rate, which counts as 0: the member makes no progress.
     pace = (pl.col("consumed_per_second").fill_null(0.0) / load).clip(0.0, 1.0)
     of_group = {
         "group_members": pl.len().cast(pl.Int32),

@@ -35,7 +35,7 @@ def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .select(*READER, "committed_offset", "commit_timestamp_ms")
     )
     assigned = assignments(standing_groups(bronze, questions)).with_columns(source=pl.lit(GROUP))
-    # One row per reader, whether the reader has a position, an assignment or both.
+    # One row per reader that has a position, an assignment or both.
     readers = (
         pl.concat([last, assigned], how="diagonal")
         .group_by(READER)
@@ -49,8 +49,8 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """Return `joined` with the columns `lag`, `lost` and `state`."""
     position, log_end = pl.col("committed_offset"), pl.col("log_end")
     if questions.past:
-        # Offsets between the last record at the instant and the next record hold no data (control
-        # records, for example). A reader that committed one of these offsets has no lag.
+        # Offsets between the last record at the instant and the next record hold no data (for
+        # example, control records). A reader that has committed such an offset has no lag.
         between = (position > log_end) & (position <= pl.col("end_at_most"))
         joined = joined.with_columns(log_end=pl.when(between).then(position).otherwise(log_end))
     missing = position < pl.col("log_start")
@@ -80,7 +80,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 
 @by_partition
 def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Return what is known of each partition at the instant.
+    """Return the known facts about each partition at the instant.
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
     known records), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),

@@ -142,10 +142,10 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             inside=in_window(questions),
             # The frame is sorted by key and log offset, so the row above is the previous commit.
             previous_ms=pl.when(pl.col("number") > 1).then(at_ms.shift()),
-            # The run of equal commits at the end begins at the last change.
+            # The final run of equal commits begins at the last change.
             run_offset=pl.when(changed).then(order).max().over(KEY),
         )
-        # The rules use only these commits, so no other commit needs a log end.
+        # The rules use only these commits, so only these commits need a log end.
         .filter(pl.col("inside") | pl.col("is_last"))
         .with_columns(t_ms=at_ms)
     )
@@ -285,7 +285,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
 def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
     """Return status, severity and rule of the first rule that holds."""
     behind = pl.format("{} records to read", "lag")
-    # Nest from the last rule to the first, so that the first rule is tested first.
+    # Nest the conditions from the last rule to the first, so that the first rule is tested first.
     status, severity, rule = (
         pl.lit("OK"),
         pl.lit(_SEVERITY["OK"]),

@@ -37,9 +37,9 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     # For a reader without a position, every record is unread.
     first = pl.when(position.is_null()).then("first_offset").otherwise("next_offset")
     nothing_there = first.is_null() | (first >= pl.col("log_end"))
-    # All records are read if only control records remain; deciding this needs a known record.
+    # If only control records remain, everything is read; this is known only if a record is known.
     all_read = (lag == 0) | (nothing_there & pl.col("first_offset").is_not_null() & ~gone)
-    # Records held back by an open transaction are unread, and bronze does not have them.
+    # Records behind an open transaction are unread, and the bronze table does not have them.
     held = nothing_there & (lag > 0) & (pl.col("last_stable_offset") < pl.col("log_end"))
     all_read &= ~pl.coalesce(held, False)
     all_read = pl.coalesce(all_read, False)
@@ -85,7 +85,7 @@ def neighbours(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             *PARTITION,
             pl.col("offset").alias("next_offset"),
             at_ms.alias("next_ms"),
-            # For a record without a timestamp, take the least timestamp above it.
+            # A record without a timestamp gets the smallest timestamp of the records after it.
             at_ms.cum_min(reverse=True).backward_fill().over(PARTITION).alias("passed_ms"),
             pl.col("offset").shift(1).over(PARTITION).alias("before_offset"),
             at_ms.shift(1).over(PARTITION).alias("before_ms"),

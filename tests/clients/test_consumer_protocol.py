@@ -191,7 +191,7 @@ def test_what_a_killed_member_had_goes_to_the_others(
     group.wait_until(
         lambda: committed_offsets(bootstrap, group.settings.group) == ends, "all are committed"
     )
-    # The member may have died before it reported its last commit.
+    # The killed member may not have reported its last commit.
     told = [record[3] for record in group.processed()]
     assert len(told) == len(set(told))
     assert len(values) - len(told) <= group.settings.max_poll_records

@@ -205,7 +205,7 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
     """A member that subscribes to an unknown topic creates it and reads its first message."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
-    # A poll of 3 s does not end in the middle of a second join; see know_topics.
+    # A poll of 3 s cannot end during a second join; see know_topics.
     wait_for(lambda: consumer.poll(3_000) or consumer.assignment(), "an assignment")
     send_all(produce(), name, b"first")
     assert values(take(consumer, 1)) == [b"first"]

@@ -139,7 +139,7 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
         know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         admin.create_partitions({name: 3})
-        # A poll of 3 s does not end in the middle of a join; see know_topics.
+        # A poll of 3 s cannot end during a join; see know_topics.
         wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 

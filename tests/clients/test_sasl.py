@@ -84,7 +84,7 @@ class _KafkaTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[
         return _token()
 
 
-class _AioTokens(AioTokenProvider):  # type: ignore[misc]  # its base has no types
+class _AioTokens(AioTokenProvider):  # type: ignore[misc]  # the library ships no types
     async def token(self) -> str:
         return _token()
 

@@ -129,8 +129,7 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(settings.topics, listener=Listener())
-    # The loop does the work of tests.known_topics, because this file also runs alone, in a
-    # container.
+    # The loop repeats tests.known_topics, because this file also runs alone, in a container.
     while not all(map(consumer.partitions_for_topic, settings.topics)):
         time.sleep(0.05)
     while not diary.stopping:

@@ -291,7 +291,7 @@ def main(argv: list[str]) -> int:
             check(line)
         except NotServedError:
             skipped += 1
-        except Exception as error:  # any exception counts as one failed line
+        except Exception as error:  # each exception counts as a failed line
             failed += 1
             what = " ".join(str(line[key]) for key in ("name", "version", "sample") if key in line)
             print(f"line {number}: {line['kind']} {what}: {type(error).__name__}: {error}"[:500])

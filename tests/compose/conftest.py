@@ -34,7 +34,7 @@ NEEDS_BRIDGE = {
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what cannot run: all tests without Docker (except in CI), some without networks."""
+    """Skip tests that cannot run: all without Docker (except in CI), some without networks."""
     ours = [item for item in items if HERE in item.path.parents]
     if not ours:
         return

@@ -97,9 +97,9 @@ def test_several_brokers_are_published_one_by_one(network: str) -> None:
         address = container.inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
         inside = [f"{address} {port}" for port in (9092, 9093, 9094)]
         assert told_inside(network, f"{address}:9093") == inside
-        # This machine is the network's gateway, even if the client does not connect through a port.
+        # The network's gateway is this machine, even for clients that do not use a published port.
         admin = kafka.KafkaAdminClient(bootstrap_servers=f"{address}:9093")
-    # The client is still open and has the metadata of all three brokers.
+    # The client is still connected and has the metadata of all three brokers.
     assert [one.port for one in admin._manager.cluster.brokers()] == [19092, 19093, 19094]
 
 

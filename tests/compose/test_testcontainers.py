@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import kafka
 import pytest
-from py4j.java_gateway import (  # type: ignore[import-untyped]  # has none
+from py4j.java_gateway import (  # type: ignore[import-untyped]  # the library ships no types
     GatewayParameters,
     JavaGateway,
     launch_gateway,
@@ -186,7 +186,7 @@ echo '' > /etc/confluent/docker/ensure
 #!/bin/bash
 export KAFKA_ADVERTISED_LISTENERS=BROKER://{hostname}:9092,PLAINTEXT://{bootstrap}
 /etc/confluent/docker/run 
-""",  # noqa: W291  # it ends so
+""",  # noqa: W291
         ready=None,
     ),
     "node with ZooKeeper": Module(

@@ -198,7 +198,7 @@ class ClassicMember:
         each = [error(one["error_code"]) for one in answer["members"]]
         return self.t.rec(label, [error(answer["error_code"]), each])
 
-    # ---- answers to JoinGroup
+    # ---- JoinGroup responses
 
     def learn_id(self, member_id: str) -> None:
         """See `Learner`."""
@@ -219,7 +219,7 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
     """Let these members join and sync with the assignments by name, unrecorded; the last is new."""
     *known, newcomer = group
     if not newcomer.id and newcomer.instance_id is None:
-        silently(t, t.got, newcomer.join())  # this join gets a member id
+        silently(t, t.got, newcomer.join())  # the response to this join has the member id
     joins = [newcomer.join()]
     if known:
         silently(t, t.until, "PreparingRebalance")

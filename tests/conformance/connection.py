@@ -16,7 +16,7 @@ CLOSED, NO_RESPONSE = "CLOSED", "NO RESPONSE"
 _LARGEST_FRAME = 8 << 20
 
 
-class Abort(Exception):  # noqa: N818 - it ends a scenario, which need not be an error
+class Abort(Exception):  # noqa: N818 - not an error, but the end of a scenario
     """The scenario cannot go on, because an answer that was due did not come."""
 
 
@@ -24,7 +24,7 @@ class Setup(Exception):  # noqa: N818 - see Abort
     """An unrecorded preparation of a scenario failed."""
 
 
-class Closed(Exception):  # noqa: N818 - a result that many scenarios expect
+class Closed(Exception):  # noqa: N818 - an expected result
     """The broker has closed the connection."""
 
 
@@ -36,7 +36,7 @@ class Learner(Protocol):
         """Return the symbolic name, such as A."""
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """Keep what an answer to JoinGroup assigns, without its member id."""
+        """Store the values of a JoinGroup response, except the member id."""
 
     def learn_id(self, member_id: str) -> None:
         """Keep the member id."""

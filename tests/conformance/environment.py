@@ -23,4 +23,4 @@ class Environment:
         self.topic_ids: dict[bytes, str] = {}
         self.brokers: set[tuple[int, str, int]] = set()
         self.cluster: Any = None
-        self.prepared: set[str] = set()  # further preparations that scenarios have done
+        self.prepared: set[str] = set()  # preparations that scenarios have already done

@@ -91,7 +91,7 @@ class Reader:
         return self.position == len(self._text)
 
     def match(self, pattern: re.Pattern[str]) -> str | None:
-        """Skip spaces; return and skip what matches here."""
+        """Skip spaces, then skip the match of the pattern and return the match."""
         self._spaces()
         matched = pattern.match(self._text, self.position)
         if matched is None:

@@ -33,7 +33,7 @@ _KAFKA_SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    # A leader moves only when a scenario moves it.
+    # Only scenarios move leaders.
     "auto.leader.rebalance.enable": "false",
     "broker.session.timeout.ms": "20000",
     "broker.heartbeat.interval.ms": "500",

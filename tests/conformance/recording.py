@@ -139,7 +139,7 @@ class Recording:
         if data in self.uuids:
             return self.uuids[data]
         run = self.env.run.encode()
-        data = data.replace(run, b"<run>.")  # as long as the run id, so that lengths stay right
+        data = data.replace(run, b"<run>.")  # the length stays the same
         if len(data) == 16 and key == "topic_id":
             return "<id?>" if any(data) else "<zero id>"
         subscribed = unwrap(data)

@@ -29,7 +29,7 @@ Range = tuple[int, int, int | Sequence[int]]
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
-_NEARLY = 0.95  # share of the maximum wait; two processes have two clocks
+_NEARLY = 0.95  # fraction of the maximum wait, because the two processes have different clocks
 _BUSY = (14, 15, 16)  # coordinator: loading, not available, moved to another broker
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
@@ -71,7 +71,7 @@ class ShareMember:
         self._connection = self.t.conn()
         self.t.sleep(0.2)
 
-    # ---- the group
+    # ---- group
 
     def heartbeat(self, note: str = "", *topics: str, version: int = 1, **changes: Any) -> Any:
         """Send ShareGroupHeartbeat; record [error, epoch, assignment]. Topics are optional."""

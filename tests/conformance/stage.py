@@ -342,7 +342,7 @@ def play(env: Environment, scenario: Scenario) -> Transcript:
     try:
         scenario.play(stage)
     except Abort:
-        pass  # an expected response is missing, so the transcript ends here
+        pass  # an expected response is missing: end the transcript here
     except Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:

@@ -250,7 +250,7 @@ def dec_response(api: str, version: int, payload: bytes) -> tuple[int, dict[str,
     reader = Reader(payload)
     correlation_id = reader.number(">i")
     flexible = is_flexible(api, used)
-    if flexible and api != "ApiVersions":  # the header of its answers is always of version 0
+    if flexible and api != "ApiVersions":  # ApiVersions responses always have header version 0
         for _ in range(reader.uvarint()):
             reader.uvarint()
             reader.take(reader.uvarint())

@@ -154,7 +154,7 @@ def _of_action(parser: argparse.ArgumentParser, action: argparse.Action) -> Entr
 def _wide_usage(parser: argparse.ArgumentParser) -> str:
     with mock.patch.dict("os.environ", {"COLUMNS": "80"}):
         usage = parser.format_usage().rstrip()
-    # The following lines are indented by the length of "usage: ".
+    # Further lines are indented by the length of "usage: ".
     return "\n".join(line[len("usage: ") :] for line in usage.splitlines())
 
 

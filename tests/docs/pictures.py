@@ -55,7 +55,7 @@ def _tip(x: float, y: float, dx: float, dy: float) -> str:
     )
 
 
-# --- the structure --------------------------------------------------------------------------------
+# --- structure.svg --------------------------------------------------------------------------------
 
 _LAYERS_CONTRACT = "the packages of the broker, the upper ones import the lower ones"
 _BANDS = {
@@ -103,7 +103,7 @@ def structure() -> str:
     return _svg("Packages of the broker; each may import those below", 740, y + 5, body)
 
 
-# --- the way of a request -------------------------------------------------------------------------
+# --- request.svg ----------------------------------------------------------------------------------
 
 
 class Arrow(NamedTuple):
@@ -236,7 +236,7 @@ def share_fetch() -> str:
     return sequence("The way of a ShareFetch", columns, steps)
 
 
-# --- states ---------------------------------------------------------------------------------------
+# --- state diagrams -------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT = 160.0, 30.0
 _Places = Mapping[str, tuple[float, float]]
@@ -252,7 +252,7 @@ def states(label: str, places: _Places, moves: Iterable[tuple[str, str]]) -> str
             body += [_tip(x1 + 20, y1 - 15, -0.4, 1)]
             continue
         distance = math.hypot(x2 - x1, y2 - y1)
-        # A curve bends to its left, so that the transitions in both directions are apart.
+        # Each curve bends to its left, so that transitions in opposite directions do not overlap.
         bend_x = (x1 + x2) / 2 + (y2 - y1) / distance * 26
         bend_y = (y1 + y2) / 2 - (x2 - x1) / distance * 26
         (x1, y1), (x2, y2) = _border(x1, y1, bend_x, bend_y), _border(x2, y2, bend_x, bend_y)

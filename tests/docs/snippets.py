@@ -70,7 +70,7 @@ def _words(line: str) -> list[str]:
     """Return the words of a command, without redirections, a pipe before it and `&` after it."""
     try:
         words = shlex.split(line, comments=True)
-    except ValueError:  # a line of an output, with an apostrophe
+    except ValueError:  # a line of output with an apostrophe
         return []
     if "|" in words:
         words = words[words.index("|") + 1 :]

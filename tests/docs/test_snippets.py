@@ -93,7 +93,7 @@ def test_every_command_in_a_sentence_exists(page: str) -> None:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker with an authorizer and with what the pages' commands refer to."""
+    """A broker with an authorizer, and with the topics and groups that the pages' commands use."""
     with Broker(BROKER_SETTINGS) as broker:
         for topic in ("orders", "jobs"):
             broker.create_topic(topic, partitions=4)
@@ -258,7 +258,7 @@ def test_the_certificates_of_the_tls_page_work(tmp_path: Path) -> None:
         _run_python(client.replace(":9093", f":{tls_port}"), tmp_path)
 
 
-# --- the tutorial ---------------------------------------------------------------------------------
+# --- tutorial -------------------------------------------------------------------------------------
 
 TUTORIAL = "docs/tutorial.md"
 
@@ -266,10 +266,10 @@ TUTORIAL = "docs/tutorial.md"
 def _masked(text: str) -> list[str]:
     """Return the lines of a text with times, numbers and ids replaced."""
     text = re.sub(r"console-consumer-[0-9a-f]{8}", "CONSUMER", text)
-    # A phase of less than a millisecond is left out.
+    # The output omits phases of less than a millisecond.
     text = re.sub(r"\d[\d ]* ms", "# ms", text).replace(", sync # ms", "")
     text = re.sub(r"^[-\d]+ [\d:.]+Z", "TIME", text, flags=re.MULTILINE)
-    # The members of a group have random ids, which decide who gets which partitions.
+    # Random member ids decide which member gets which partitions.
     return re.sub(r"orders \d-\d", "orders #-#", text).splitlines()
 
 

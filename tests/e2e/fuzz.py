@@ -32,7 +32,7 @@ from protocol.schema import (
 from tests.support import API_VERSIONS_REQUEST, frame
 
 _INTEGERS = {INT8: 7, INT16: 15, UINT16: 15, INT32: 31, INT64: 63}
-# With few names, requests refer to existing resources, and the broker's state stays bounded.
+# With few names, requests use existing resources, and the broker's state stays small.
 _NAMES = (
     "",
     "a",
@@ -82,7 +82,7 @@ class Generator:
     def _body(self, spec: ApiSpec, version: int) -> bytes:
         message = self._message(spec.request_type, version)
         if getattr(message, "acks", None) == 0:
-            message.acks = 1  # the client counts responses, and acks 0 has no response
+            message.acks = 1  # the client counts responses, but acks=0 has no response
         return encoder(spec.request_type, version)(message)
 
     def _damaged(self, payload: bytes) -> bytes:

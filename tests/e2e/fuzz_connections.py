@@ -33,7 +33,7 @@ CONNECTIONS = 96
 QUIET_SECONDS = 2.0
 """How long a conversation waits for a response, which half a frame never gets."""
 
-_HEADER_BYTES = 6  # a response header: correlation id and error code
+_HEADER_BYTES = 6  # a response: correlation id and error code
 _WORDS = (b"\0", b"\1", b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0", b"\0\x11",
           b",", b"=", b"n,,", b"r=", b"p=", b"auth=Bearer ", b"\x80", b"a" * 300)  # fmt: skip
 
@@ -68,7 +68,7 @@ class SaslScripts:
             yield self._damaged(self._versions())
         if chance() < 0.03:
             yield self._random.choice(self._others)
-        for _ in range(self._random.choice((1, 1, 1, 2, 3))):  # the number of authentications
+        for _ in range(self._random.choice((1, 1, 1, 2, 3))):  # number of authentications
             yield from self._authenticate()
             for _ in range(self._random.choice((0, 1, 1, 3))):
                 yield self._damaged(frame_of(MetadataRequest(topics=[]), 4))
@@ -219,11 +219,11 @@ class _Talk(_Conversation):
         self._transport.write(said)
         if not self._has_tls and 4 + int(struct.unpack_from(">i", said)[0]) > len(said):
             self._has_said_all = True
-            self._transport.write_eof()  # a frame was sent in part; its other bytes never come
+            self._transport.write_eof()  # send only the first part of a frame
 
 
 class TlsDamage:
-    """Damages the TLS records of one client flight."""
+    """Damage the TLS records that the client sends in one step of the handshake."""
 
     def __init__(self, seed: int) -> None:
         self._mutator = Mutator((seed, "tls"))
@@ -316,7 +316,7 @@ class _TlsTalk(_Conversation):
             is_over = bool(self._tls.read(65_536))
         except ssl.SSLWantReadError:
             is_over = False
-        except ssl.SSLError:  # the broker sent an alert, or answered damaged records
+        except ssl.SSLError:  # the broker sent an alert or answered damaged records
             is_over = True
         self._flush()
         if is_over:
@@ -325,13 +325,13 @@ class _TlsTalk(_Conversation):
     def _flush(self) -> None:
         flight = self._outgoing.read()
         if not flight or self._left < 0:
-            return  # no flight is sent after the damaged flight
+            return  # send nothing after the damaged flight
         self._counts.sent += 1
         if not self._left:
             flight = self._damage.damage(flight)
         self._transport.write(flight)
         if not self._left:
-            self._transport.write_eof()  # otherwise the broker may wait for the rest of a record
+            self._transport.write_eof()  # the broker may be waiting for the rest of a record
         self._left -= 1
 
 

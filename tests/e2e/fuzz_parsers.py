@@ -63,14 +63,14 @@ def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
         value = surface.make(mutator)
         seconds = _hand(surface, value, report)
         if seconds > report.slowest.seconds:
-            # A single measurement may include other processes' work or a garbage collection.
+            # One measurement may include the work of other processes or a garbage collection.
             attempts = _ATTEMPTS if seconds > most_seconds / 2 else 1
             seconds = min([seconds, *(_timed(surface, value) for _ in range(attempts))])
             if seconds > report.slowest.seconds:
                 report.slowest = Slow(seconds, _show(value))
             if seconds > most_seconds:
                 report.problems.append(f"{seconds:.3f} s: {_show(value)}")
-        if seconds > _LOOKED_AT_SECONDS:  # an input that takes much memory also takes long
+        if seconds > _LOOKED_AT_SECONDS:  # an input that uses much memory also takes long
             now_mb = _largest_mb()
             if now_mb - before_mb > MOST_GROWTH_MB:
                 report.problems.append(f"{now_mb - before_mb:.0f} MiB: {_show(value)}")

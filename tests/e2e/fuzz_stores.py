@@ -113,7 +113,7 @@ def mapping_rules() -> Surface:
     """ssl.principal.mapping.rules, applied to a very short subject."""
 
     def parse(rules: str) -> None:
-        # With a longer subject, the time would be that of the pattern match.
+        # A longer subject would measure the pattern match instead.
         PrincipalMapper(rules).name("a")
 
     return Surface(
@@ -292,7 +292,7 @@ def jks_stores() -> Surface:
     with TemporaryDirectory() as directory:
         file = identity.write_jks(Path(directory, "a"), _PASSWORD).read_bytes()
     trusted = jks([jks_trusted(one) for one in identity.chain], _PASSWORD)
-    # The digest at the end of a file is left out, because each input gets a new digest.
+    # Omit the digest at the end of the file: each input gets a new digest.
     seeds = tuple(one[:-20] for one in (file, trusted))
 
     def make(mutator: Mutator) -> tuple[bytes, str | None]:

@@ -47,7 +47,7 @@ def test_only_the_first_broker_is_printed() -> None:
 
 
 def test_it_shows_the_brokers() -> None:
-    """GET /brokers lists every broker; the first one has the address on standard output."""
+    """GET /brokers lists every broker; the first broker has the address on standard output."""
     with started(3) as (broker, control):
         brokers = control.brokers()
         assert list(brokers) == [1, 2, 3]
@@ -66,7 +66,7 @@ def test_a_broker_stops_and_starts() -> None:
         with connect(listener(second)) as wire:
             wire.ask(API_VERSIONS_REQUEST)
             assert control.brokers()[2]["connections"] == 1
-            for _ in range(2):  # a second request has no effect
+            for _ in range(2):  # repeating the request has no effect
                 status, answer = control.ask("POST", "/brokers/2/stop")
                 assert (status, answer["brokers"][1]["state"]) == (200, "stopped")
             assert wire.is_closed()

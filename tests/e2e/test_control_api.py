@@ -63,7 +63,7 @@ def refused(call: Any, *arguments: Any, **named: Any) -> tuple[int, str]:
     return raised.value.status, str(raised.value)
 
 
-# --- the table ------------------------------------------------------------------------------------
+# --- table of routes ------------------------------------------------------------------------------
 
 
 def test_the_document_is_valid_openapi() -> None:
@@ -340,7 +340,7 @@ def test_a_mistake_is_named(
     assert words in message
 
 
-# --- events, other clients, options ---------------------------------------------------------------
+# --- events and options ---------------------------------------------------------------------------
 
 
 def test_events_and_their_resume(broker: Broker) -> None:

@@ -125,7 +125,7 @@ def test_the_story_of_a_group(tmp_path: Path) -> None:
         story = lines[places[3] + 1 : places[4]]
         assert one(story, r"^    c-1: t 0-3 -> t 0-5$") < one(story, r"^    c-2: t 4-7 -> gone$")
 
-        # The log has the same facts as the command, and --last 1 prints only the last rebalance.
+        # The log has the same facts as the command. `--last 1` prints only the last rebalance.
         assert broker.log_lines("group.rebalanced", "trigger='member expired'", "moved=4")
         assert explain(broker, "g", "--last", "1")[1] == lines[places[4] :]
 

@@ -44,8 +44,7 @@ def late(
     print(HEAD)
     found: dict[Key, Figure] = {}
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        # The large work is always repeated as a whole, because each request builds on the previous
-        # requests.
+        # Repeat all large requests, because each builds on the previous requests.
         cases = (
             array_cases(count, SPECS[part - 1 :: PARTS], oldest=oldest)
             if part

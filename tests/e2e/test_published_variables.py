@@ -86,7 +86,7 @@ class Container:
             "socket.timeout.ms": 10_000,
         }
         if protocol.uses_tls:
-            # A row with one file for both stores trusts only the broker's certificate.
+            # If one file serves as both stores, the broker trusts only its own certificate.
             one = self._row.environment.get("KAFKA_SSL_TRUSTSTORE_FILENAME", "")
             is_same = one and one == self._row.environment.get("KAFKA_SSL_KEYSTORE_FILENAME")
             own = self.broker if is_same else self.authority.issue("client", hosts=())

@@ -108,8 +108,8 @@ def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     )
     modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
     assert f"{group}.classic.join_group" in modules
-    # All group types need these modules from the start, because the broker explains their
-    # rebalances.
+    # The broker explains the rebalances of all group types, so it needs these modules from the
+    # start.
     modules -= {f"{group}.modern{name}" for name in ("", ".account", ".snapshot")}
     assert not [one for one in modules if one.startswith((*kinds, *others))]
 
@@ -406,8 +406,7 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
 def test_a_second_signal_ends_it_at_once() -> None:
     """A second signal ends the process even if the clean stop is not complete."""
     with Serve("--ephemeral") as broker:
-        # The process is suspended until both signals are pending, so the broker cannot stop
-        # earlier.
+        # The process is suspended until both signals are pending, so that it receives both.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             broker.signal(number)
         assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)

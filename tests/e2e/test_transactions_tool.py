@@ -43,7 +43,7 @@ def broker() -> Iterator[Broker]:
             if name == "done":
                 producer.commit_transaction(SECONDS)
         yield broker
-        broker.kill()  # a clean stop would let the producer wait for the end of its transaction
+        broker.kill()  # kill, because in a clean stop the producer would end its transaction
 
 
 def run(

@@ -108,7 +108,7 @@ class Fire:
                 if record.error() is None:
                     per_key.setdefault(record.key().decode(), []).append(int(record.value()))
                     got += 1
-        # Any further record would be a duplicate.
+        # Any additional record would be a duplicate.
         for record in consumer.consume(500, 3.0):
             assert record.error() is not None, f"one too many: {record.key()} {record.value()}"
         consumer.close()

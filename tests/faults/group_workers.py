@@ -213,7 +213,7 @@ class ConfluentConsumer(threading.Thread):
         try:
             committed = self._consumer.commit(asynchronous=False)
         except confluent_kafka.KafkaException:
-            return  # no broker answers, or partitions have moved: the records are read again
+            return  # the group reads these records again
         for one in committed:
             if one.error is None and one.offset >= 0:
                 self.committed[one.partition] = one.offset

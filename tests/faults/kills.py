@@ -42,7 +42,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "8",
 }
 PROGRESS_SECONDS = 30.0
-RECORDS_CHECKED = 2000  # records read in each partition after each kill
+RECORDS_CHECKED = 2000  # records to read in each partition after each kill
 
 
 class Load(Protocol):

@@ -89,4 +89,4 @@ if __name__ == "__main__":
         run(*sys.argv[1:])
     except KafkaException as error:
         print(error, file=sys.stderr, flush=True)
-        os._exit(3)  # a clean exit may wait forever for a broker
+        os._exit(3)  # a clean exit may wait for a broker forever

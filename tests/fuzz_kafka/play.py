@@ -94,9 +94,9 @@ class Player:
         self._connections: dict[int, list[Any]] = {}
         self._parked: list[tuple[Step, Any, int]] = []
         self._correlation_ids = count(1)
-        self._names: dict[Any, str] = {}  # the transcript's name of each id
+        self._names: dict[Any, str] = {}  # id -> its name in the transcript
         self._topic_ids: dict[str, bytes] = {}
-        self._own: dict[Any, str] = {}  # member ids by group and client
+        self._own: dict[Any, str] = {}  # (group, client) -> member ids
         self._members: dict[str | None, list[str]] = {}
         self._epochs: dict[Any, int] = {}
         self._owned: dict[Any, Any] = {}
@@ -132,7 +132,7 @@ class Player:
             for i in range(topic["num_partitions"])
         ]
         self._until_there("ListOffsets", 7, {"replica_id": -1, "topics": listed})
-        time.sleep(0.1 * self._patience)  # gives the coordinators time to learn of the topics
+        time.sleep(0.1 * self._patience)  # Kafka's coordinators learn of new topics late
 
     def _until_there(self, api: str, version: int, body: Body) -> Any:
         """Retry until no topic in the answer has an error, as new topics have in Kafka."""
@@ -190,7 +190,7 @@ class Player:
                     answers.append((step.number, self._shown(answer, step.api)))
         return sorted(answers, key=lambda answer: answer[0])
 
-    # --- the wire
+    # --- connections
 
     def _send(self, step: Step) -> tuple[Any, int]:
         """Send a request on a connection of its client that no parked request uses."""
@@ -306,7 +306,7 @@ class Player:
             transactional=drawn["transactional"],
         ).to_bytes()
 
-    # --- what answers tell
+    # --- values from responses
 
     def _learn(self, step: Step, answer: Any) -> None:
         """Record ids and epochs for later requests."""
@@ -346,7 +346,7 @@ class Player:
             self._topic_ids[name] = topic["topic_id"]
             self._names.setdefault(topic["topic_id"], f"<id {len(self._topic_ids)} {name}>")
 
-    # --- what the transcript shows
+    # --- transcript
 
     def _shown(self, value: Any, api: str, name: str = "") -> Any:
         if isinstance(value, dict):

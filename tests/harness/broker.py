@@ -117,13 +117,13 @@ class MemoryBroker:
         """Exceptions of handlers, which the dispatcher has caught."""
         self._dispatchers: dict[int, Dispatcher[Broker]] = {}
         if not has_real_steps:
-            # A slice of maintenance that ends by the machine's time would wait for a timer of the
-            # machine's clock, which stands still.
+            # The machine's clock stands still, so a pause between slices of maintenance would never
+            # end.
             self.topics._maintenance._timer_s = self._no_time
         if starts:
             self.cluster.start()
 
-    # --- the parts of the first broker ------------------------------------------------------------
+    # --- parts of the first broker ----------------------------------------------------------------
 
     @property
     def node_id(self) -> int:

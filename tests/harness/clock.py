@@ -51,7 +51,7 @@ class _Machine:
         return queued
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        # The frozen clock sets no alarm but for timers that are due.
+        # A frozen clock sets an alarm only for timers that are due.
         return self.call_soon(callback)
 
     call_maintenance = call_later

@@ -71,7 +71,7 @@ class ShareStateBroker(MemoryBroker):
         """The share coordinator."""
         return self.broker.share_states
 
-    # --- the log ----------------------------------------------------------------------------------
+    # --- log --------------------------------------------------------------------------------------
 
     def headers(self, index: int = 0) -> list[BatchHeader]:
         """Return the batches of a partition of the internal topic."""

@@ -37,9 +37,9 @@ COMPLAINTS = (
     "Exception",
     "corrupt",
 )
-# The tool looks up a time index entry's timestamp in the records of the entry's batch. Compaction
-# may leave a batch without records (a producer's last batch), so the tool reports this for Kafka's
-# own logs, too.
+# For each time index entry, the tool looks for the timestamp in the records of the batch.
+# Compaction may leave a batch without records (the last batch of a producer); then the tool reports
+# an error, also for logs written by Kafka.
 OF_AN_EMPTY_BATCH = "log timestamp: -1"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 
@@ -112,7 +112,7 @@ def _archive_classes() -> None:
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
     """Return the output of Kafka's DumpLogSegments; fail if it reports a fault."""
     names = ",".join(map(str, files))
-    for package in ("org.apache.kafka", "kafka"):  # Kafka 4.2 has the older one.
+    for package in ("org.apache.kafka", "kafka"):  # Kafka 4.2 has the older name.
         command = java(f"{package}.tools.DumpLogSegments", *options, "--files", names)
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if "ClassNotFoundException" not in done.stderr:

@@ -163,7 +163,7 @@ class Conversation(NamedTuple):
     hold: Callable[[Talk], object]
 
 
-# --- with users ----------------------------------------------------------------------------------
+# --- conversations of users ----------------------------------------------------------------------
 
 
 def _wrong_header(talk: Talk) -> None:

@@ -358,7 +358,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
         reader.acknowledge(*((first, last, RELEASE) for first, last, _ in acquired))
     reader.close()
 
-    # Only the lock that must expire is short, so no other step depends on timing.
+    # Only the lock that must expire is short: the other steps do not depend on timing.
     member("locks", "a").join("one")
     reader = Reader(cluster, "locks", "a", "one")
     assert reader.fetch(max_records=5) == [(0, 4, 1)]
@@ -377,7 +377,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
     assert joined(reader.fetch()) == [(0, 9, 1)]
     reader.acknowledge((2, 3, ACCEPT))
 
-    # The fourth write is a snapshot, which keeps offset 4 separate from offsets 2 and 3.
+    # The fourth write is a snapshot, so offset 4 is not merged with offsets 2 and 3.
     member("apart", "a").join("one")
     reader = Reader(cluster, "apart", "a", "one")
     assert joined(reader.fetch()) == [(0, 9, 1)]

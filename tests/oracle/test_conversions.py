@@ -240,8 +240,8 @@ def assignment(partitions: list[int]) -> bytes:
 def use(talk: Talk) -> None:
     """Create groups that stay mixed, and groups that are converted there and back."""
     talk.find_coordinator()
-    # Group g: two classic members, an upgrade, more members of both protocols. Instance ids give
-    # the assignor an order of members.
+    # Group g: two classic members, an upgrade, more members of both protocols. The assignor orders
+    # members by their instance ids.
     m, n = Old(talk, "m", "g", instance="m"), Old(talk, "n", "g", "t", "other", instance="n")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -266,8 +266,8 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # Group h: a classic group becomes a consumer group, and a classic group again when a member
-    # leaves.
+    # Group h: a classic group becomes a consumer group. When a member leaves, it becomes a classic
+    # group again.
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -276,7 +276,7 @@ def use(talk: Talk) -> None:
     m.rejoin()
     m.commit(1, 9)
     a.leave()
-    # Group i: the group is upgraded, and a static member downgrades the group without a rebalance.
+    # Group i: an upgrade, then a static member downgrades the group without a rebalance.
     m = Old(talk, "i-m", "i")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})

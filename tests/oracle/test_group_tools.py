@@ -30,7 +30,7 @@ SETTINGS = {
     **{name: str(value) for name, value in DEFAULTS.items()},
     "auto.create.topics.enable": "false",
     "log.retention.ms": "-1",
-    # These timeouts decide how long static members and killed programs remain in their groups.
+    # These timeouts determine how long static members and killed programs stay in their groups.
     **{
         f"group.{kind}.{name}": str(value)
         for kind in ("consumer", "share", "streams")
@@ -49,7 +49,7 @@ TOOLS = {
     "configs": "org.apache.kafka.tools.ConfigCommand",
 }
 CONSUMER = {"group_protocol": "consumer"}
-# Members join in this order: each starts when the previous members have their assignments.
+# Members join in this order: a member starts when all previous members have their assignments.
 MEMBERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("new", CONSUMER),
     ("new", {**CONSUMER, "group_instance_id": "s"}),

@@ -124,7 +124,7 @@ def _users() -> AlterUserScramCredentialsRequest:
 
 @pytest.fixture(scope="module")
 def theirs(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """The listeners of a Kafka, by name."""
+    """Start a Kafka and return its listeners by name."""
     options = (*JAVA_OPTIONS, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys.as_uri()}")
     settings = {name: _escaped(value) for name, value in _settings(keys).items()}
     listeners = dict.fromkeys(LISTENERS, "SASL_PLAINTEXT")

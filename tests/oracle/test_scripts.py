@@ -46,7 +46,7 @@ def broker(
         apache.end()
 
 
-# Nightly: in every run, tests/scripts compares our tools with the recorded output of Kafka's tools.
+# Nightly. Every run compares our tools with Kafka's recorded output instead: tests/scripts.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "area"),
@@ -70,7 +70,7 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
         # Kafka's tools wrap a long error at a hyphen, such as that of `popen-gw0` in tmp_path.
         TemporaryDirectory(prefix="tools") as files,
     ):
-        # The prefixes have the same length, because columns are as wide as their contents.
+        # The prefixes have the same length, because the width of a column depends on its contents.
         theirs, own = (
             Player(
                 tool,
@@ -88,8 +88,8 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
                 continue
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS
-            # A Kafka broker applies a change a moment after the response. A read-only call can be
-            # repeated on both brokers, and a refused call on ours.
+            # A broker of Kafka applies a change shortly after the response. Read-only calls can be
+            # repeated on both brokers, refused calls on ours.
             while answer != expected and time.monotonic() < end:
                 if case.only_reads:
                     expected, answer = theirs.play(case), own.play(case)

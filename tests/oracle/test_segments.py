@@ -126,7 +126,7 @@ def log_bytes(data: Path, topic: str) -> int:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
     """The data directory of a stopped broker of ours, and its groups."""
-    jars()  # the tests below must not measure the download
+    jars()  # download now, so that the tests below do not measure it
     data = tmp_path_factory.mktemp("ours") / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -181,7 +181,7 @@ def test_kafka_accepts_every_segment(
     data, groups = written
     assert LogVerification(data).run().errors == []
     assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
-    # The size of the offsets log depends on the time of compaction, but each group keeps at least
+    # The size of the offsets log depends on when it was compacted, but each group keeps at least
     # one batch.
     for pattern, options, least in (
         ("[!_]*-*", [], 11),

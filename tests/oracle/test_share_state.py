@@ -166,7 +166,7 @@ def use(leader: Leader) -> None:
     leader.does(read_request(t, 1, leader_epoch=5))
     (fenced,) = leader.ask(write_request(t, 1, (20, 29, 2, 1), leader_epoch=4, state_epoch=2), 1)
     assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
-    # Altering the group's offsets gives a new state epoch.
+    # Altering the group's offsets increments the state epoch.
     leader.does(initialize_request(t, 2, state_epoch=3, start=50))
     leader.does(write_request(t, 2, (50, 51, 2, 1), start=50, leader_epoch=2, state_epoch=3), 1)
     (fenced,) = leader.ask(write_request(t, 2, leader_epoch=2, state_epoch=2), 1)

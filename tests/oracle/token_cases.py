@@ -153,7 +153,7 @@ class Asked:
             for name in TIMES:
                 if one.get(name, -1) > 0:
                     one[name] = Ahead(one[name] - before_ms)
-        tokens.sort(key=_rank)  # Kafka's token order is that of a hash table
+        tokens.sort(key=_rank)  # Kafka lists tokens in the order of a hash table
         return answer
 
 
@@ -169,7 +169,7 @@ class Ahead(float):
     Values of the two brokers are equal if they are close, because their processing times differ.
     """
 
-    __hash__ = None  # type: ignore[assignment]  # what is near to both of two is not the same
+    __hash__ = None  # type: ignore[assignment]  # unhashable, because equality is approximate
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ahead) and abs(float(self) - float(other)) < NEAR_MS

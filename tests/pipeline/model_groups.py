@@ -347,7 +347,7 @@ def _changes(made: Made, before: Made, back: dict[str, str]) -> Row:
 def _around(model: Model, name: str, made: Made, times: list[int]) -> Row:
     """Return storm, frequency, and the columns from `__group_events`."""
     at_ms = made.told.at_ms
-    # The number of generations in each span of STORM_MS that includes this generation.
+    # For each span of STORM_MS with this generation: its number of generations.
     stretches = (sum(1 for one in times if begin <= one <= begin + STORM_MS)
                  for begin in times if begin <= at_ms <= begin + STORM_MS)  # fmt: skip
     events = [

@@ -139,7 +139,7 @@ def _judged(rows: list[Row]) -> Iterator[Row]:
         }
 
 
-# The tables `abandoned_groups` and `commit_hygiene`.
+# Models of the tables `abandoned_groups` and `commit_hygiene`.
 
 
 def abandoned_groups(model: Model) -> Iterator[Row]:

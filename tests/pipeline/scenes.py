@@ -69,7 +69,7 @@ def tell(*, loadable: bool = False) -> Story:
     _trimmed(story)
     _busy_and_reborn(story)
     _spark(story)
-    # The open transaction comes last, since consumers see no records after its first record.
+    # The open transaction comes last, because consumers cannot read past its first record.
     story.commit(AT_MS - SECOND_MS, "transactional", "orders", {2: 400}, producer_id=8)
     return story
 

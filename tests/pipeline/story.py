@@ -40,7 +40,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 EVENTS_TOPIC = "__group_events"
 METADATA_FILE = "partition.metadata"
 OFFSETS_PARTITIONS = 4
-SESSION_MS = 30 * MINUTE_MS  # no member expires in a broker that starts on these files
+SESSION_MS = 30 * MINUTE_MS  # a broker that starts on these files must not expire any member
 NO_TOPIC_ID = bytes(16)
 
 Assignment = dict[str, list[int]]
@@ -340,7 +340,7 @@ class Story:
         for (topic, index), partition in self.partitions.items():
             folder = directory / f"{topic}-{index}"
             folder.mkdir(parents=True, exist_ok=True)
-            # A broker recognises a topic's directory by this file; any topic id will do.
+            # A broker recognises a topic's directory by this file; the topic id is arbitrary.
             topic_id = base64.urlsafe_b64encode(topic.rjust(16)[-16:].encode()).decode()[:22]
             (folder / METADATA_FILE).write_text(f"version: 0\ntopic_id: {topic_id}\n")
             count = len(partition.batches)

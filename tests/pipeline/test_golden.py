@@ -114,7 +114,7 @@ def test_of_some_groups_only(
     make_tables(store, questions(), pattern, silent)
     for table in schema.TABLES:
         if table == schema.DEAD_LETTERS:
-            continue  # dead letters have no group
+            continue  # dead letters belong to no group
         wanted = [row for row in frozen(NOW, table.name) if re.fullmatch(pattern, row["group"])]
         assert differences(plain_rows(read_table(store, table), table), wanted) == []
 
@@ -134,7 +134,7 @@ def test_the_segments_of_a_real_kafka(spark: SparkSession, tmp_path: Path) -> No
         last[row["group"]] = row["log_offset"]
         if row["assigned_ms"] is not None:
             computed[row["group"], row["generation"]] = row["assigned_ms"]
-    # No assignment was computed for the last epoch, because all members left before.
+    # All members left before an assignment was computed for the last epoch.
     dump = (SEGMENTS / "__consumer_offsets-3.dump.txt").read_text()
     epochs = re.findall(r'"assignmentEpoch":(\d+),"assignmentTimestamp":(\d+)', dump)
     assert [int(epoch) for epoch, _ in epochs] == [2, 3]

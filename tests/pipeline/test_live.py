@@ -26,7 +26,7 @@ from tests.support import Broker
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 LOOKED_AT = (schema.CURRENT_OFFSETS, schema.LAG, schema.GROUP_MEMBERS, schema.REBALANCES)
-FAR_AHEAD_MS = 4_102_444_800_000  # the year 2100, later than all records
+FAR_AHEAD_MS = 4_102_444_800_000  # the year 2100 is later than all records
 
 
 @pytest.fixture

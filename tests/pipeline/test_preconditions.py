@@ -64,7 +64,7 @@ def test_out_can_be_written(
         said = error_of(capsys, "--log-dir", str(log_dir), "--out", out)
         assert said.endswith(f"--out {out!r} is not a directory for output")
 
-    def refuse(dir: Path) -> None:  # noqa: A002 - tempfile's name
+    def refuse(dir: Path) -> None:  # noqa: A002 - as in tempfile
         raise PermissionError(errno.EACCES, "Permission denied", str(dir))
 
     monkeypatch.setattr(preconditions, "TemporaryFile", refuse)

@@ -111,7 +111,7 @@ def condense(lines: Iterable[str]) -> dict[str, Any]:
         test, software, _, key, version = line.rstrip("\n").split("\t")
         spec = SPEC_BY_KEY.get(int(key))
         if spec is None or not spec.min_version <= int(version) <= spec.max_version:
-            continue  # an unsupported API or version
+            continue  # unsupported API or version
         api = seen.setdefault(spec.name, {"clients": {}, "suites": {}})
         for start, client in CLIENTS.items():
             if software.startswith(start):

@@ -17,7 +17,7 @@ from tests.support import ROOT, connect, request
 
 SETTINGS = ROOT / "tests" / "data" / "reference" / "settings.json"
 _DESCRIBE = Path(__file__).with_name("Describe.java")
-_API_VERSIONS = 4  # every Kafka since 4.0 answers ApiVersions v4 with all features
+_API_VERSIONS = 4  # ApiVersions v4 has all features in every Kafka since 4.0
 
 
 def described() -> dict[str, Any]:

@@ -35,7 +35,8 @@ CALLS = (
         for command in ("format", "info", "version-mapping", "feature-dependencies", "random-uuid")
     ),
 )
-# A tool with commands indents an option, and prints its short name first or its value last.
+# Tools with commands indent their options. Some print an option's short name first, others its
+# value last.
 _OPTION = re.compile(r"(?m)^(?:--|  -\w, --|  --)([a-z][\w.-]*)")
 
 

@@ -139,8 +139,8 @@ AREAS = (
     Area("share_console.txt", "share_console.json", {**SETTINGS, **SHARE_SETTINGS}),
     Area("streams_groups.txt", "streams_groups.json", {**SETTINGS, **STREAMS_SETTINGS}),
     Area("console.txt", "console.json"),
-    # Verification would refuse the records of a hanging transaction, because no coordinator knows
-    # them.
+    # With verification the broker would refuse these records, because no coordinator knows their
+    # transaction.
     Area(
         "transactions.txt",
         "transactions.json",
@@ -171,7 +171,7 @@ _ADVERTISEMENT = re.compile(r"(?m)^The consumer rebalance protocol \(KIP-848\) .
 _USAGE = re.compile(r"(?s)(?P<before>\A|\n)Option +(?:\(\* = required\) *)?Description.*")
 # Kafka's tools list these options in the order of a set, which differs between JVMs.
 _LISTED = re.compile(r"(?<=options: )\[[\w-]+\](?:, \[[\w-]+\])+")
-# A tool with commands prints a usage text, and error messages that Kafka's tools wrap at column 75.
+# Tools with commands print a usage text, and Kafka's tools wrap its error messages at column 75.
 _USAGE_OF_COMMANDS = re.compile(
     r"(?s)\Ausage: .*?(?=\n(?:kafka|verifiable)-[\w.-]*:\s+error:|\n\Z)"
 )
@@ -184,9 +184,9 @@ _BROKEN_NAME = re.compile(r"(?<=--) |(?<=--key-) ")
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
 _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
-# Which ACL kafka-acls prints first differs between runs.
+# kafka-acls prints ACLs in an order that differs between runs.
 _FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
-# When an Admin call finds no leader, chance decides which of two texts its timeout error has.
+# If an Admin call finds no leader, its timeout error has one of two texts at random.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
 # kafka-delegation-tokens prints tables of tokens, and other lines that name a token.
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
@@ -409,7 +409,7 @@ class Player:
             block = rf"(?m)^Client metrics configs for {self._hidden}\S* are:\n(?:  .*\n)*"
             text = re.sub(block, "", text)
             hidden = rf"(?m)^(.*(name=|User:))?{self._hidden}.*\n?"
-            # If the removed block was the first one, the blank line after it is removed as well.
+            # Also remove the blank line after the block, if the block was the first.
             text = re.sub(hidden, "", text).lstrip("\n")
         for found, put in (
             (str(self._directory), "{dir}"),

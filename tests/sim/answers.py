@@ -105,7 +105,7 @@ def check_waiting(answer: Answer, replies: Replies) -> None:
     verdict = answer.note.verdict
     if verdict is None or any(reply is answer for reply, _ in replies):
         return
-    # The response to LeaveGroup may wait until the record of the Empty group is written.
+    # LeaveGroup is answered only when the record of the Empty group is written.
     is_leave = isinstance(answer.request, LeaveGroupRequest)
     may_wait = isinstance(verdict, Wait) or (is_leave and answer.note.leaving)
     assert may_wait, f"no answer to {answer.request!r}, {verdict} expected"
@@ -250,7 +250,7 @@ def _check_commit(
         for one in topic.partitions:
             exists = 0 <= one.partition_index < partition_count(topic.name)
             if not exists and window.group is not None:
-                continue  # the group never saw this partition; `check_unknown` checks the response
+                continue  # the group never had this partition; `check_unknown` checks the response
             error = told.pop((topic.name, one.partition_index))
             if not exists:
                 assert error is E.UNKNOWN_TOPIC_OR_PARTITION, error.name
@@ -264,7 +264,7 @@ def _check_commit(
 
 
 def check_unknown(request: OffsetCommitRequest, response: Any) -> None:
-    """Check that each nonexistent partition has its own error, whatever the others have."""
+    """Check that nonexistent partitions have their own error, independent of other partitions."""
     told = {
         (topic.name, one.partition_index): E(one.error_code)
         for topic in response.topics

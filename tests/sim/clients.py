@@ -318,7 +318,7 @@ class Zombie(Client):
         self.member_id, self.generation = former
         self.rng.choice([self.heartbeat, self.commit, self.leave])()
         self.member_id, self.generation = present
-        self.waiting = None  # the zombie ignores the response
+        self.waiting = None  # a fenced consumer ignores the response
 
 
 class Hostile(Client):

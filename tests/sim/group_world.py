@@ -231,7 +231,8 @@ class GroupWorld(Watcher, ABC):
             topics.revision += 1
             self.topic_is_deleted(name)
             return
-        least = self.most_partitions.get(name, 0)  # a recreated topic has the deleted topic's id
+        # A recreated topic has the deleted topic's id, so it must not have fewer partitions.
+        least = self.most_partitions.get(name, 0)
         count_now = self.rng.randrange(least, MOST_PARTITIONS + 1) if self.topics_grow else least
         self.create_topic(name, count_now or 1)
 

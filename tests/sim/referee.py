@@ -124,7 +124,7 @@ class Referee(Watcher):
         """Judge a request before the group sees it."""
         group = self.broker.group
         if group is not None and group.is_new and group is not self.group:
-            group = None  # this request created the group anew; the group known so far is gone
+            group = None  # this request recreated the group; the previous group no longer exists
         if group is not self.group:
             assert group is None
             self.forget()
@@ -160,7 +160,7 @@ class Referee(Watcher):
         """Compare the books at the end of a drain."""
         self._look(None)
         self.failures = set()
-        self.looked_at = 0  # the responses of this drain are sent now
+        self.looked_at = 0  # the broker sends the responses of this drain now
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Check that the assignments in the log are those of the generation's leader."""
@@ -283,7 +283,7 @@ class Referee(Watcher):
         elif ask.verdict is E.GROUP_MAX_SIZE_REACHED:
             self.pending.pop(request.member_id, None)
             self.leaving = {request.member_id}
-            self.may_be_complete = True  # as in Kafka, this refusal does not end the join phase
+            self.may_be_complete = True  # as in Kafka, the refusal does not end the phase
         elif ask.verdict is Wait.JOIN:
             self.pending.pop(request.member_id, None)
             if member_id not in self.sessions:
@@ -342,7 +342,7 @@ class Referee(Watcher):
         for member_id in gone:
             assert self._may_go(group, member_id), f"{member_id} is gone for no reason"
         for member_id in membership.members.keys() - self.sessions.keys():
-            # A static member whose new id could not be recorded gets its old id back.
+            # If the new id of a static member was not written, the member gets its old id back.
             new_id = next((new for new in gone if self.former.get(new) == member_id), "")
             assert self.failures, f"{member_id} has come out of nowhere"
             assert new_id, f"{member_id} has come out of nowhere"
@@ -365,7 +365,7 @@ class Referee(Watcher):
         if member_id in self.leaving or group.state is DEAD:
             return True
         seen = self.members.get(member_id)
-        if seen is None:  # the member joined and was removed in one call
+        if seen is None:  # one call added and removed the member
             return False
         waits = seen.waits_for_join or seen.waits_for_sync
         if self.sessions[member_id] <= now_ms and (seen.is_new or not waits):
@@ -424,8 +424,7 @@ class Referee(Watcher):
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
             self.join_ends_ms = now_ms + wait_ms
             if self.somebody_expired and group.join_operation is not None:
-                # The member may have been removed after the join phase took its timeout into
-                # account.
+                # The member may have been removed after its timeout was used for the join phase.
                 ends_ms = group.join_operation.deadline_ms or 0
                 self.join_ends_ms = max(self.join_ends_ms, ends_ms)
         complete = not membership.pending and all(

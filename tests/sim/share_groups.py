@@ -376,7 +376,7 @@ class ShareWorld:
             count = reader.held.get(place, 0)
             delivery = self.held.get(place)
             if delivery is not None and delivery.member != reader.name:
-                # Finished records that are not yet acknowledged lie below the start offset and no
+                # Completed records without an acknowledgement are below the start offset and no
                 # longer matter.
                 is_done = self.said_of(delivery.member, place) in (GAP, ACCEPT, REJECT)
                 assert is_done or kind == RELEASE, f"{place} is another's by now"
@@ -386,7 +386,7 @@ class ShareWorld:
                     self.held[place] = delivery._replace(deadline_ms=sent_ms + LOCK_MS)
                 continue
             reader.held.pop(place, None)
-            # The acknowledgement is late, and the record may have been released.
+            # The acknowledgement is late: the record may have been released.
             if delivery is None:
                 self.may_be_done.add(place)
                 continue

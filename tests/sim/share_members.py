@@ -158,7 +158,7 @@ class ShareMembersWorld(GroupWorld):
         self.clients = [
             self.rng.choice(KINDS)(self, f"c{number}") for number in range(self.rng.randrange(1, 7))
         ]
-        if self.append_failure_rate:  # keeps sessions that end without a record rare
+        if self.append_failure_rate:  # so that few sessions end without a record
             self.append_failure_rate = self.rng.choice([0.05, 0.2])
         self.trouble_rate = self.rng.choice([0.0, 0.05, 0.1])
         """The rate at which the share coordinator starts or stops being late, or failing."""
@@ -230,7 +230,7 @@ class ShareMembersWorld(GroupWorld):
     def administrate(self) -> None:
         """Describe or delete the group."""
         if self.rng.random() < 0.5:
-            self._share_coordinator_is_well()  # else DeleteGroups fails, or waits
+            self._share_coordinator_is_well()  # otherwise DeleteGroups fails or waits
             self.delete_group()
             return
         group = self.broker.any_group
@@ -326,7 +326,7 @@ class ShareMembersWorld(GroupWorld):
             assert not stateless, f"{member_id} reads {stateless}, which have no state"
 
     def _check_sessions(self, group: ShareGroup) -> None:
-        """Check that members go when their session expires, and never earlier without a reason."""
+        """Check that only members that left or expired are removed, and all expired members are."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)

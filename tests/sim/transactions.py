@@ -185,7 +185,7 @@ class World:
         if instance is None or instance.must_abort:
             return
         if instance.transaction is not None and not instance.transaction.is_open:
-            return  # the transaction's end was requested
+            return  # the end of the transaction was requested
         partition = self.random.randrange(PARTITIONS)
         transaction = instance.transaction
         if transaction is None:
@@ -248,7 +248,7 @@ class World:
             if error is not ErrorCode.NONE:
                 self._refused(instance, error)
                 return
-        instance.must_abort = True  # stays set unless a response comes
+        instance.must_abort = True  # stays set until a response arrives
         request = TxnOffsetCommitRequest(
             transactional_id=instance.name,
             group_id=GROUP,
@@ -305,7 +305,7 @@ class World:
         if instance is None or instance.transaction is None:
             return
         transaction = instance.transaction
-        # A commit whose response got lost can only be requested again.
+        # If the response to a commit was lost, the client can only repeat the commit.
         commits = not transaction.is_open or (
             not instance.must_abort and self.random.random() < 0.7
         )
@@ -318,7 +318,7 @@ class World:
             version=instance.version,
             transactional_id=instance.name,
         )
-        if answer is None:  # no response: a marker is missing, and the outcome is decided
+        if answer is None:  # no response: the outcome is decided, but a marker is missing
             self.current.pop(instance.name)
             self.zombies.append(instance)
             transaction.end(commits)
@@ -331,7 +331,7 @@ class World:
                 instance.identity = answer.producer_id, answer.producer_epoch
                 instance.sequences.clear()
         elif error in FENCED:
-            # The transaction was aborted earlier, or had no partition yet.
+            # The transaction was already aborted, or had no partitions.
             transaction.end(None if is_retry else False)
             self.current.pop(instance.name)
             self.zombies.append(instance)
@@ -398,7 +398,7 @@ class World:
             for name, entry in self.broker.transactions.ids.items()
         }
         task = self.broker.groups.tasks.get(GROUP)
-        # A group without offsets, as after an abort, is not in the log; expiry would remove it.
+        # A group without offsets, as after an abort, is not in the log, and expiry would remove it.
         return ids, task.group.offsets if task is not None and task.group.offsets else None
 
     # --- invariants -------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ class World:
         group = self.broker.group
         checks_retention = self.rng.random() < 0.02
         if checks_retention:
-            # Advance to the exact millisecond of an expiry, and sometimes to just before it.
+            # Advance to exactly the millisecond of an expiry, and sometimes to just before it.
             ends = [ms - self.broker.now_ms for ms in self.ledger.expiries(group).values()]
             milliseconds = self.rng.choice(sorted(ends) or [RETENTION_MS])
             milliseconds = max(milliseconds - self.rng.choice([0, 1]), 0)

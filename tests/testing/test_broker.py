@@ -78,7 +78,7 @@ async def test_an_async_context_manager_does_the_same() -> None:
 )
 def test_settings_have_kafkas_names(given: object, keywords: dict[str, int]) -> None:
     """A mapping, NAME=VALUE strings and keywords give the broker the same settings."""
-    with Broker(given, **keywords) as broker:  # type: ignore[arg-type]  # as users do
+    with Broker(given, **keywords) as broker:  # type: ignore[arg-type]  # wrong on purpose
         assert setting(broker, "num.partitions") == "3"
         assert setting(broker, "auto.create.topics.enable") == "false"
         assert setting(broker, "group.initial.rebalance.delay.ms") == "0"

@@ -161,7 +161,7 @@ def test_produce_says_what_is_wrong(kafka: Broker) -> None:
         with pytest.raises(BrokerError, match=re.escape(words)):
             do()
     with pytest.raises(TypeError, match="not 5"):
-        kafka.produce("orders", 5)  # type: ignore[arg-type]  # as users do
+        kafka.produce("orders", 5)  # type: ignore[arg-type]  # deliberately wrong argument
     assert kafka.consume("orders", None) == []
 
 

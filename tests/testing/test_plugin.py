@@ -350,7 +350,7 @@ def _started(directory: Path, arguments: tuple[str, ...]) -> subprocess.Popen[by
             stdout=output,
             stderr=output,
             start_new_session=True,
-            # A process in the background ignores Ctrl-C, and so would its children.
+            # A background process of a shell ignores Ctrl-C, and so would its child processes.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 

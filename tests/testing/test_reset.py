@@ -1,4 +1,4 @@
-"""A reset removes everything of the previous test, whatever its clients still do."""
+"""A reset removes everything of the previous test, even if its clients are still active."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_nothing_is_left(kafka: Broker) -> None:
     assert kafka.group("app") is None
     (broker,) = kafka.control.call("GET", "/brokers")["brokers"]
     assert (broker["groups"], broker["partitions_led"]) == (0, 0)
-    time.sleep(0.2)  # the broker would have written a late explanation of the last rebalance by now
+    time.sleep(0.2)  # by now the broker would have written a late explanation of the last rebalance
     assert kafka.topics() == {}
     one.close(autocommit=False)
     kafka.reset()  # the reset updates the address in the fixture
@@ -64,7 +64,7 @@ def test_the_same_names_begin_anew(kafka: Broker) -> None:
         assert [record.offset for record in kafka.consume("orders", 3)] == [0, 0, 0]
         found = kafka.group("app")
         assert found is not None
-        assert found.generation <= 6  # each call of `fill` makes two generations
+        assert found.generation <= 6  # each call of `fill` creates two generations
         assert len(found.last_rebalance) >= 1
         kafka.reset()
         one.close(autocommit=False)

@@ -107,7 +107,7 @@ class Counted:
             }
         )
         clock = TimelessClock()
-        # With a constant timer, a slow machine does not split work into slices.
+        # With a constant timer, work on a slow machine is not split into slices.
         step_runner = StepRunner(clock, timer_s=lambda: 0.0)
         self.cluster = compose(config, clock, LocalDisk(), step_runner=step_runner)
         self.cluster.start()

@@ -27,7 +27,7 @@ def circles() -> list[set[str]]:
     for one, others in imported.items():
         for other in others:
             importers[other].add(one)
-    # Kosaraju's algorithm: the backward pass starts at the module that the forward pass leaves
+    # Kosaraju's algorithm: the backward pass starts at the module that the forward pass finishes
     # last.
     left: dict[str, None] = {}
     for one in imported:

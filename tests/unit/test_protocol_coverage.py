@@ -14,7 +14,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_the_versions_are_those_of_kafka() -> None:
-    """Each API is served at the versions of Kafka's brokers."""
+    """Each API has the same versions as in Kafka's brokers."""
     served = {spec.name: (spec.min_version, spec.max_version) for spec in SPECS}
     assert served == kafka_ranges()
 

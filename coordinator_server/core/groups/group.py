@@ -69,7 +69,7 @@ class Group(ABC):
 
     @abstractmethod
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the tombstones that delete the group, except those of offsets."""
+        """Return the tombstones that delete the group, without the tombstones of its offsets."""
 
     def replay_offsets(self, records: OffsetRecords) -> None:
         """Apply records of committed offsets, with the same result as replaying each record."""
@@ -107,7 +107,7 @@ class Group(ABC):
     def is_blank(self) -> bool:
         """Whether the log holds no record of the group."""
 
-    # Decided by each kind
+    # Implemented by each group type
 
     @property
     @abstractmethod

@@ -182,7 +182,7 @@ class PendingOffsets:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PendingOffsets):
             return NotImplemented
-        # Equality of dicts ignores the order of entries, but the order of producers matters.
+        # dicts compare equal in any order, but the order of producers matters
         return self._partitions_of == other._partitions_of and sorted(self) == sorted(other)
 
     __hash__ = None  # type: ignore[assignment]  # mutable

@@ -58,7 +58,7 @@ class Purgatory(Generic[G]):
         """Set when an entry is pushed; cleared by the task once its timer covers the entry."""
 
     def __len__(self) -> int:
-        """Return the number of operations, including those that were cancelled recently."""
+        """Return the number of operations, including recently cancelled operations."""
         return len(self._heap)
 
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
@@ -103,7 +103,7 @@ class Purgatory(Generic[G]):
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, operation = heappop(heap)
             if operation.queued_ms != queued_ms:
-                continue  # an earlier entry of the same operation replaced this entry
+                continue  # the operation has an earlier entry
             deadline_ms, operation.queued_ms = operation.deadline_ms, None
             if deadline_ms is None:
                 continue

@@ -60,7 +60,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if error is not ErrorCode.NONE:
-            return  # the next check tries again to expire the offsets
+            return  # the next check tries to expire the offsets again
         effects.event("offsets.expired", group=group.group_id, partitions=expired)
         if ends and not group.offsets:
             assert effects.group is not None
@@ -75,7 +75,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
 
 def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
     if stored.expire_timestamp != NO_EXPIRE_TIMESTAMP:
-        return now_ms >= stored.expire_timestamp  # OffsetCommit 2 to 4 set this time
+        return now_ms >= stored.expire_timestamp  # the expiry time of OffsetCommit 2 to 4
     return now_ms - group.expiry_starts_ms(stored) >= group.settings.offsets_retention_ms
 
 

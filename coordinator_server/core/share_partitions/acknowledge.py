@@ -104,7 +104,7 @@ class _AcknowledgeRequest:
         self._member_id = member_id
         self._now_ms = now_ms
         self._settings = partition.settings
-        self._batch: InFlightBatch | None = None  # the batch that is being processed
+        self._batch: InFlightBatch | None = None  # the batch being processed
         self.transition = Transition()
 
     def undo(self) -> None:

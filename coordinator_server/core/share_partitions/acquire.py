@@ -233,7 +233,7 @@ class _Acquisition:
             delivered = run.delivery_count
             is_last_time = isolates and delivered == limit - 1
             if is_last_time and acquired:
-                break  # the next fetch acquires this run alone
+                break  # leave this run to the next fetch, which acquires it alone
             if delivered >= throttle_limit and throttled_max < 0:
                 throttled_max = max(1, len(batch) >> (delivered - throttle_limit + 1))
             first = max(run.first, base)
@@ -242,8 +242,7 @@ class _Acquisition:
                 stop_at = 1
             else:
                 stop_at = max_records - acquired if self._is_record_limit else wanted + 1
-                # Kafka stops only when the count equals this limit, not when the count exceeds the
-                # limit.
+                # As in Kafka, stop only at exactly this limit: a higher count does not stop.
                 if acquired < throttled_max:
                     stop_at = min(stop_at, throttled_max - acquired)
             count = min(wanted, stop_at)
@@ -267,8 +266,9 @@ class _Acquisition:
     def _acquire_new(self, first: int, last: int, max_records: int) -> None:
         """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
-        # A log batch can begin below `first`: the state was just loaded, or the log start offset
-        # has moved (Kafka then also acquires the rest if a member holds earlier records).
+        # A log batch can begin below `first` if the state was just loaded or the log start offset
+        # has moved. In the second case Kafka acquires the whole batch if a member holds earlier
+        # records.
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)
@@ -276,7 +276,7 @@ class _Acquisition:
             return
         if max_records < last - first + 1:
             end = self._fetched.end_of_batch_with(first + max_records - 1)
-            # Persisted batches can begin within a log batch.
+            # A persisted batch can begin inside a log batch.
             last = min(end, last) if partition.gap_start_offset is not None else end
         ranges = self._cut(first, last)
         for range_ in ranges:

@@ -154,7 +154,7 @@ def _decompressed(limit: int, compression: Compression, data: bytes) -> bytes:
     return section
 
 
-# --- dead letters of a share partition ------------------------------------------------------------
+# --- dead letters ---------------------------------------------------------------------------------
 
 
 def send(partition: SharePartition, letters: Sequence[DeadLetters]) -> None:

@@ -10,10 +10,10 @@ from typing import NamedTuple, Protocol
 
 from protocol.errors import ErrorCode
 
-# `PartitionFactory.UNINITIALIZED_START_OFFSET`: the share partition was never read, so the leader
-# applies `share.auto.offset.reset`.
+# Kafka's `PartitionFactory.UNINITIALIZED_START_OFFSET`: the share partition has never been read, so
+# the leader applies `share.auto.offset.reset`.
 UNINITIALIZED_START_OFFSET = -1
-# `PartitionFactory.UNINITIALIZED_DELIVERY_COMPLETE_COUNT`: there is no lag to report.
+# Kafka's `PartitionFactory.UNINITIALIZED_DELIVERY_COMPLETE_COUNT`: the lag is unknown.
 UNINITIALIZED_DELIVERY_COMPLETE_COUNT = -1
 
 

@@ -73,8 +73,8 @@ class ShareSession:
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
             if has_records:
-                # Move the partition to the end, so that other partitions come first in the next
-                # response.
+                # Move the partition to the end, so that the next response begins with other
+                # partitions.
                 del self.partitions[key]
             self.partitions[key] = has_error
         return must
@@ -142,7 +142,7 @@ class ShareSessionCache:
         return session
 
     def disconnected(self, connection: Hashable) -> Disconnected:
-        """Handle the end of a connection; return what ends with the connection."""
+        """Handle the end of a connection; return the session and the group that end with it."""
         key, is_over = self._by_connection.pop(connection, (None, True))
         if key is None:
             return Disconnected(None, None)

@@ -123,7 +123,7 @@ class SharePartition:
         """The offset of the latest fetch, even if the fetch found too few records."""
         self._gap_window: GapWindow | None = None
 
-    # --- life -------------------------------------------------------------------------------------
+    # --- load and close ---------------------------------------------------------------------------
 
     @property
     def settings(self) -> ShareSettings:
@@ -209,7 +209,7 @@ class SharePartition:
         self.advance()
         return True
 
-    # --- the next fetch ---------------------------------------------------------------------------
+    # --- position of the next fetch ---------------------------------------------------------------
 
     @property
     def in_flight_count(self) -> int:
@@ -242,10 +242,10 @@ class SharePartition:
         most = self.settings.partition_max_record_locks
         if self.in_flight_count < most:
             return True
-        # Records archived without an acknowledgement (aborted, gone from the log, or expired during
-        # a write) and records behind filled gaps move the start offset only with the next
-        # acknowledgement. If no record is left to acknowledge, Kafka waits forever, so advance
-        # here.
+        # As in Kafka, some records move the start offset only with the next acknowledgement:
+        # records archived without an acknowledgement (aborted, removed from the log, or expired
+        # during a write), and records behind a filled gap. If no record is left to acknowledge,
+        # Kafka waits forever; advance here instead.
         self._gap_window = None
         return self.advance() and self.in_flight_count < most
 
@@ -440,8 +440,7 @@ class SharePartition:
                 self.start_offset = min(self.start_offset, self.gap_start_offset)
             in_flight.remove_below(following.first_offset)
         else:
-            # Keep a partly completed batch whole, so that a fetch of the whole batch finds the
-            # entry.
+            # Keep a partly completed batch whole: a fetch of the whole batch must find the entry.
             self.start_offset = max(self.start_offset, last_done + 1)
             in_flight.remove_below(batch.first_offset)
         self.delivery_complete_count -= done_count

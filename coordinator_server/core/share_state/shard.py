@@ -66,7 +66,7 @@ class StateWrite(NamedTuple):
 
 
 class _Entry:
-    """One share partition; the epochs are the highest seen, which may exceed those of the state."""
+    """One share partition; its epochs are the highest seen, and may exceed the state's epochs."""
 
     __slots__ = ("leader_epoch", "state", "state_epoch", "update_count")
 
@@ -170,7 +170,7 @@ class ShareCoordinatorShard:
             snapshot_epoch=0 if entry is None else entry.state.snapshot_epoch + 1,
             state_epoch=state_epoch,
             start_offset=start_offset,
-            # Without a start offset nothing was read, so there is no lag to report.
+            # Without a start offset no record was read, so the lag is unknown.
             delivery_complete_count=-1 if start_offset == NO_OFFSET else 0,
             create_ms=now_ms,
             write_ms=now_ms,
@@ -201,7 +201,7 @@ class ShareCoordinatorShard:
         start_offset = max(write.start_offset, entry.state.start_offset)
         if cannot_combine(entry.state.batches, write.batches, start_offset):
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-        # Only a read changes the leader epoch, a write does not.
+        # Only a read changes the leader epoch; a write does not.
         record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
         return StateDecision(StateOutcome(ErrorCode.NONE), record)
 
@@ -252,7 +252,7 @@ class ShareCoordinatorShard:
         )
 
     def delete(self, key: SharePartitionKey) -> StateDecision[StateOutcome]:
-        """Delete a share partition; a missing one is no error."""
+        """Delete a share partition; a missing share partition is not an error."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if not self._exists(key):
@@ -303,7 +303,7 @@ class ShareCoordinatorShard:
         )
         return ShareSnapshot(key, snapshot)
 
-    # --- timers and deleted topics ----------------------------------------------------------------
+    # --- maintenance ------------------------------------------------------------------------------
 
     def cold_keys(self, now_ms: int, interval_ms: int) -> list[SharePartitionKey]:
         """Return the share partitions whose snapshot is older than `interval_ms`.

@@ -30,7 +30,7 @@ def add_partitions(
     now_ms: int,
 ) -> TransactionDecision:
     """Add partitions to the transaction of an id; the first partition begins the transaction."""
-    # As in Kafka, the state of the transaction is checked first, then the producer.
+    # As in Kafka, check the state of the transaction first, then the producer id and epoch.
     if metadata is not None and metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     error = _error(metadata, producer_id, producer_epoch)

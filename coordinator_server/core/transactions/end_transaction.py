@@ -43,7 +43,7 @@ def end_transaction(
     if metadata is None or metadata.is_new:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_v2 = client_version >= TRANSACTIONS_V2
-    if is_v2 and metadata.state.is_ending:  # v2 checks the state first, v1 the producer
+    if is_v2 and metadata.state.is_ending:  # v2 checks the state before the producer
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry = is_v2 and _is_retry(metadata, producer_id, producer_epoch)
     if metadata.producer_id != producer_id and not is_retry:
@@ -87,7 +87,8 @@ def _without_transaction(
         return _unchanged(metadata, ErrorCode.NONE if ended_so else ErrorCode.INVALID_TXN_STATE)
     if commits:
         return refused(ErrorCode.INVALID_TXN_STATE)
-    # A v2 client that does not know the outcome aborts, to get a new epoch.
+    # A v2 client that does not know the outcome of its transaction sends an abort to get a new
+    # epoch.
     return _decided(prepare_abort(), is_v2=True)
 
 

@@ -46,7 +46,7 @@ def init_producer_id(
     CONCURRENT_TRANSACTIONS, so that the client retries. `new_producer_id` is called when the
     epochs are exhausted; its exceptions are not caught.
     """
-    if metadata.state.is_ending:  # as in Kafka, the state is checked before the producer
+    if metadata.state.is_ending:  # as in Kafka, check the state before the producer id and epoch
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if expected is not None and not _may_go_on(metadata, expected):
         return refused(ErrorCode.PRODUCER_FENCED)

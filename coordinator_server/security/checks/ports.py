@@ -1,4 +1,4 @@
-"""What the checks use of a broker and of a request in progress."""
+"""Protocols: the attributes of a broker and of a request that the checks use."""
 
 from __future__ import annotations
 

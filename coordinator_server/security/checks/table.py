@@ -461,7 +461,7 @@ TABLE: dict[str, Row] = {
         wholes=(_group(Operation.DELETE, AUTHORIZATION_FAILED[_GROUP].message),),
         refuse=_bare,
     ),
-    # --- served with SASL and quotas ------------------------------------------------------------
+    # --- APIs of SASL and quotas ----------------------------------------------------------------
     "DescribeClientQuotas": Row(_cluster(Operation.DESCRIBE_CONFIGS), refuse=_without_entries),
     "AlterClientQuotas": Row(_cluster(Operation.ALTER_CONFIGS, _CLUSTER_REFUSED)),
     "DescribeUserScramCredentials": Row(_cluster(Operation.DESCRIBE), refuse=_each_unnamed),

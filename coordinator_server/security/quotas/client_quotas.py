@@ -79,7 +79,7 @@ class ClientQuotas:
                 if (yield from self._change(accepted, addresses)):
                     return results
             for _ in self._change(accepted, addresses):
-                pass  # run all steps at once, so that no other change interferes
+                pass  # run all steps now, so that no other change comes between them
         return results
 
     def describe(

@@ -190,7 +190,7 @@ class SaslAuthenticator:
             self._fail(error.reason)
         except (SaslRefusalError, UnreadableTokenError, ProtocolError) as error:
             self._break_off(str(error))
-        except Exception:  # error boundary: no client may stop the broker
+        except Exception:  # error boundary: no client may stop the broker by an exception
             self._state = _State.FAILED
             self.gone()
             LOG.emit(

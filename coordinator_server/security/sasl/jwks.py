@@ -100,13 +100,13 @@ class Jwks:
 
     def _fetch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fetch the keys; runs in a thread."""
-        keys, problem = None, "a bug"  # any other exception is a bug; Python prints its traceback
+        keys, problem = None, "a bug"  # for any other exception
         try:
             keys = parse_keys(fetch(self._url))
         except (OSError, ValueError) as error:
             problem = _reason(error)
         finally:
-            with suppress(RuntimeError):  # the broker has stopped and the event loop is closed
+            with suppress(RuntimeError):  # the event loop closes when the broker stops
                 loop.call_soon_threadsafe(self._fetched, keys, problem)
 
     def _fetched(self, keys: list[Any] | None, problem: str) -> None:

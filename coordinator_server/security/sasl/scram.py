@@ -166,7 +166,7 @@ class Scram:
         if self._has_ended:
             raise SaslAuthenticationError("Unexpected challenge in Sasl server state FAILED")
         message = text_of(token)
-        self._has_ended = True  # the exchange has ended unless this message is valid
+        self._has_ended = True  # every invalid message ends the exchange
         if self._credential is None:
             answer = self._first(message)
             self._has_ended = False

@@ -118,7 +118,7 @@ def trusted_certificates(config: Config) -> list[bytes] | None:
     else:
         data = store.read()
         if data[:4] == MAGIC:
-            # Java trusts the first certificate of a key's chain (TrustStoreUtil).
+            # Java trusts the first certificate of each key's chain (TrustStoreUtil).
             chains = [entry.chain[:1] for entry in _jks(data, store)]
             certificates = [_certificate(content, store) for chain in chains for content in chain]
         else:
@@ -149,7 +149,7 @@ def files(config: Config) -> tuple[str, ...]:
 def _store(config: Config, store_type: str, location: str, password: str) -> _Store:
     """Return the store configured by settings of these names. Raises ConfigError."""
     kind = config.text(store_type)
-    if kind.upper() in ("JKS", "PKCS12"):  # Java's type names ignore case; PEM is Kafka's own type
+    if kind.upper() in ("JKS", "PKCS12"):  # Java's type names ignore case, Kafka's PEM does not
         kind = kind.upper()
     elif kind != "PEM":
         raise ConfigError(f"{store_type}: {kind!r}: only JKS, PKCS12 and PEM are read")
@@ -171,7 +171,7 @@ def _problem_of_type(store: _Store) -> tuple[str, str] | None:
     try:
         data = Path(store.location).read_bytes()
     except OSError:
-        return None  # the error is reported when the file is read
+        return None  # reading the file reports the error
     is_pem = b"-----BEGIN " in data
     is_binary = data[:4] == MAGIC or data[:1] == _DER_SEQUENCE
     if store.type != "PEM" and is_pem and not is_binary:
@@ -364,7 +364,7 @@ def _certificate(der: bytes, store: _Store, suffix: str = "location") -> x509.Ce
 
 def _public(key: object) -> bytes:
     """Return a public key as bytes, for comparison."""
-    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # all key types have it
+    encoded: bytes = key.public_bytes(  # type: ignore[attr-defined]  # all key types have this
         Encoding.DER, PublicFormat.SubjectPublicKeyInfo
     )
     return encoded

@@ -148,7 +148,7 @@ def _group(replacement: str, position: int, pattern: re.Pattern[str]) -> tuple[i
     if group > pattern.groups:
         raise ValueError(f"the pattern has no group {group}")
     for digit in digits.group()[1:]:
-        # As in Java, use further digits while the pattern has such a group.
+        # As in Java, a group number takes further digits while the pattern has such a group.
         if group * 10 + int(digit) > pattern.groups:
             break
         group, position = group * 10 + int(digit), position + 1

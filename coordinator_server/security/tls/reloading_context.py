@@ -133,7 +133,7 @@ class ReloadingContext:
         with _naming(_KEY_STORE, self._config):
             _load_key(context, entry)
         context.verify_mode = _VERIFY_MODES[self._client_auth]
-        # Java trusts every certificate in the trust store, also without its root.
+        # As in Java, every certificate in the trust store is trusted, even without its root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         with _naming(_TRUST_STORE, self._config):
             trusted = key_stores.trusted_certificates(self._config)

@@ -40,7 +40,7 @@ def _authenticate(cell: Cell, world: World) -> Fields:
     return {"authBytes": to_text(b"\0admin\0secret")}
 
 
-# --- ACLs: about a principal that does not exist ------------------------------------------------
+# --- ACLs ---------------------------------------------------------------------------------------
 
 
 def _stranger(cell: Cell) -> str:

@@ -42,7 +42,7 @@ class Connection:
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
             if fields.items() >= _WITHOUT_ANSWER.items():
-                # If this request gets the next response, the first one gets none.
+                # The first request has no response if the next response belongs to this request.
                 self._wire.send(API_VERSIONS_REQUEST)
             answer = self._wire.receive()
         except TimeoutError:

@@ -71,14 +71,14 @@ class World:
 
         return wait_for(attempt, api, step_seconds=0.05)
 
-    # --- shared resources -------------------------------------------------------------------------
+    # --- resources that many cells use ------------------------------------------------------------
 
     def make_shared(self) -> None:
         """Create the resources that all cells share."""
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
-        for key_type in (0, 1):  # lets Kafka create the internal topic of each coordinator
+        for key_type in (0, 1):  # Kafka creates the internal topic of each coordinator now
             fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
             self.ask_until(
                 "FindCoordinator",
@@ -262,7 +262,7 @@ def streams_fields(group: str, topics: Sequence[str], member: str, **more: Any) 
     }
 
 
-# --- resources of single cells ------------------------------------------------------------------
+# --- resources that one cell uses ---------------------------------------------------------------
 
 
 def own_topics(world: World, cells: Sequence[Cell]) -> None:

@@ -179,7 +179,7 @@ class Player:
         message = message.replace(case.topic, "TOPIC")
         return _TIMES.sub(lambda found: str(shown_time(int(found[0]), None)), message)
 
-    # --- what the log shows -----------------------------------------------------------------------
+    # --- contents of the log ----------------------------------------------------------------------
 
     def _look(self, topic: str, producer: tuple[int, int]) -> dict[str, Any]:
         now_ms = int(time.time() * 1000)

@@ -104,7 +104,7 @@ def joins(t: Stage, case: str) -> None:
     a = consumer_a(t)
     m = classic_m(t)
     m.join_now(**JOINS[case])
-    t.nap(0.2)  # A rebalance timeout of 0 has expired after this wait.
+    t.nap(0.2)  # This wait is longer than a rebalance timeout of 0.
     listed(t)
     a.beat()
     if case == "A's id":

@@ -22,7 +22,7 @@ AREA = Area("conversion_up", "d")
 
 def stable_m(t: Stage, **options: object) -> ClassicMember:
     """Return M, the only member of a Stable classic group, with all of <t3>; generation 1."""
-    m = ClassicMember(t, "M", **options)  # type: ignore[arg-type]  # options of a member
+    m = ClassicMember(t, "M", **options)  # type: ignore[arg-type]  # keyword options
     classic_members.stable(t, {"M": {t.t3: [0, 1, 2]}}, m)
     return m
 
@@ -401,7 +401,7 @@ def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
     a.beat()
 
 
-# ---- classic members that do not follow
+# ---- classic members that do not rejoin
 
 
 @AREA.each(who=["M never joins again", "M falls silent"])

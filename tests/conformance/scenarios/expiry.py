@@ -1,4 +1,4 @@
-"""Session timeouts: what needs loops of heartbeats."""
+"""Session timeouts: scenarios with loops of heartbeats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup: what needs code, such as Kafka's random choice of a leader."""
+"""JoinGroup: scenarios that need code, such as Kafka's random choice of a leader."""
 
 from __future__ import annotations
 

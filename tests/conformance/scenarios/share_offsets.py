@@ -317,7 +317,7 @@ def deleted_and_altered(t: Stage) -> None:
 
 @AREA.each(what=["alter", "delete"])
 def texts(t: Stage, what: str) -> None:
-    """Which error messages have refused changes of offsets: {what}?"""
+    """Which error message does a refused change of offsets get: {what}?"""
     topic = looks.topic(t)
 
     def say(note: str, names: Sequence[str], index: int = 0) -> None:

@@ -142,7 +142,7 @@ def more_updates_than_a_snapshot_takes(t: Stage) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """Which error messages have refused requests?"""
+    """Which error messages do refused requests get?"""
     topic = looks.topic(t)
     _quietly(t, ask, t, "initialize", (topic, 0), state_epoch=5)
     _quietly(t, ask, t, "read", (topic, 0), leader_epoch=5)

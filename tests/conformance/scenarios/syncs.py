@@ -43,7 +43,7 @@ def leader_syncs_twice_on_one_connection(t: Stage) -> None:
     t.state()
 
 
-# Interruptions of parked SyncGroups
+# SyncGroups that are interrupted while parked
 
 
 def _two_wait(t: Stage) -> tuple[list[Member], list[Pending]]:

@@ -100,7 +100,7 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    # The only script of the page is the search, which does not contain group names.
+    # The page's only script is the search, which contains no group names.
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 1
     assert EVIL not in page
@@ -217,7 +217,7 @@ def test_the_head_says_what_the_run_covered(tmp_path: Path) -> None:
     assert "The oldest record of the offsets log is of 01 Mar 2026 05:40." in head
     assert "Log ends were taken 01 Mar 2026 13:59:00. Nothing was refused or damaged." in head
     shutil.rmtree(out / "tables" / schema.COVERAGE.name)
-    # Tables of an older release have no coverage table.
+    # Tables of an older release do not include a coverage table.
     assert "14:00:00 UTC. 4 groups" in head_of(out)
     row = {"at_ms": AT_MS, "notes": ["t-0: <torn>"], "groups": "app-<.>", "input": "/mnt/<log>"}
     write(out, "tables", schema.COVERAGE, [row])

@@ -68,15 +68,16 @@ LOSS_EXPECTED = [
     ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
     # Only a control record is unread: the slack is the whole retention, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
-    # Group `fast` reads 10/s, 5/s are written: a lag of 201 takes 40.2 s, but only 39 s are left.
+    # Group `fast` reads 10/s while 5/s are written. A lag of 201 takes 40.2 s, but the records
+    # expire in 39 s.
     ("fast", 201, 201 / 501, 99_000, 39_000, 39_000, 201 / 5, "at_risk"),
     ("for_ever", 401, FULL, None, None, None, None, "unknown"),
     ("lost", 401, 401 / 301, 120_000, None, None, None, "losing"),
     ("nowhere", None, None, None, None, None, None, "unknown"),
     ("overdue", 401, FULL, 60_000, -10_000, -10_000, None, "at_risk"),
     ("read", 0, None, 120_000, 120_000, None, 0.0, "safe"),
-    # Group `slow` reads as fast as records are written: the group never catches up, but has more
-    # time than the horizon.
+    # Group `slow` reads as fast as records are written. It never catches up, but the records expire
+    # after the horizon.
     ("slow", 201, 201 / 501, 150_000, 90_000, 90_000, None, "safe"),
     ("stuck", 401, FULL, 119_999, 49_999, 49_999, None, "at_risk"),
 ]
@@ -96,7 +97,7 @@ def test_where_data_may_be_lost() -> None:
     ]
     unread = ("g", "calm", 1, None, None, 120_000, None, None, None, "unknown")
     expected.insert(1, unread)
-    # The Spark query reads 7.5/s where 5/s are written, and catches up in 80.4 s.
+    # The Spark query reads 7.5/s while 5/s are written, and catches up in 80.4 s.
     query = (201, 201 / 501, 99_000, 39_000, AT_MS + 39_000, 201 / 2.5, "at_risk")
     expected.append(("spark:q1", "fast", 0, *query))
     questions = Questions(AT_MS, window_ms=WINDOW_MS, loss_horizon_ms=HORIZON_MS)
@@ -144,7 +145,7 @@ REPLAY_EXPECTED = [
     ("g", "emptied", 4, 9, 5, 0, 0, True, None),
     ("g", "nowhere", 1, None, None, None, None, False, "the topic is not known"),
     ("g", "plain", 3, 2, -1, 3, 207, True, None),
-    # No record is at or after the instant: the target is the log end, after the control record.
+    # No record is at or after the instant, so the target is the log end, after the control record.
     ("g", "quiet", 1, 3, 2, 0, 0, True, None),
     ("g", "shuffled", 0, 1, 1, 4, 30, True, None),
     ("g", "trimmed", 7, 6, -1, 2, 20, True, None),
@@ -158,7 +159,7 @@ def test_what_a_replay_would_read() -> None:
         offsets_log=REPLAY_COMMITS,
         topic_records=REPLAY_RECORDS,
         partition_ends=REPLAY_ENDS,
-        spark_progress=[batch("plain", 0, 3, -1000)],  # a query has no offsets in Kafka to reset
+        spark_progress=[batch("plain", 0, 3, -1000)],  # a Spark query has no offsets in Kafka
     )
     expected = [(group, topic, 0, FROM_MS, *more) for group, topic, *more in REPLAY_EXPECTED]
     plan = replay_plan.make(made, Questions(AT_MS, replay_from_ms=FROM_MS))

@@ -89,8 +89,8 @@ MODERN = [
     removal("k", 5000, 24, "consumer_group_metadata"),
 ]
 
-# Epochs 1 and 3 were assigned, epoch 2 was not. The recreated group starts at epoch 1 again. The
-# first target has no timestamp, like targets of Kafka before 4.3.
+# Epochs 1 and 3 have assignments, epoch 2 has none. The recreated group starts at epoch 1 again. As
+# before Kafka 4.3, the first target has no timestamp.
 COMPUTED = [
     epoch("l", 1000, 40, 1),
     target("l", 1100, 41, 1),

@@ -50,7 +50,7 @@ def row(
 
 # Topic "delayed" has records 0 to 9, one per second; the first is ten seconds before the instant.
 DELAYED = (
-    commit(60, reader("delayed"), 0, -9000),  # the first commit: its range is unknown
+    commit(60, reader("delayed"), 0, -9000),  # the first commit covers an unknown range
     commit(61, reader("delayed"), 4, -5000),  # records 0-3 have delays of 5000, 4000, 3000, 2000
     commit(62, reader("delayed"), 2, -4500),  # a rewind covers no records
     # Records 2-5, 2 and 3 again, have delays from 6000 to 3000.
@@ -130,39 +130,40 @@ NOW: dict[str, list[dict[str, Any]]] = {
 READ = (0, 0, "exact")
 UNKNOWN = (None, None, None)
 EXPECTED_NOW = [
-    # After compaction, record 10 is the oldest unread: the log end is 3 at -9000 and 10 at -5000,
-    # so 5 at -7857.
+    # After compaction, record 10 is the oldest unread record. The log end is 3 at -9000 and 10 at
+    # -5000, so it was 5 at -7857.
     row("cleaned", (5, -100), (0, 14), (9, 0, "OK"), (5000, 7857, "interpolated")),
     # Offset 1 is a control record: the lag is 1, but no data record is unread.
     row("control", (1, -100), (0, 2), (1, 0, "OK"), READ),
-    # Delays, with the two percentiles in brackets: 500 1500 2000 2500 3000 [3000] 3500 4000 4000
-    # 5000 5000 [6000]
+    # Sorted delays, with the two percentiles in brackets: 500 1500 2000 2500 3000 [3000] 3500 4000
+    # 4000 5000 5000 [6000]
     row("delayed", (10, -500), (0, 10), (0, 0, "OK"), READ, (3000, 6000, 12)),
     # The first commit after a removal covers an unknown range.
     row("done", (1, -100), (0, 1), (0, 0, "OK"), READ),
-    # A commit at the window's edge is outside, but is still where the next commit's range starts.
+    # A commit at the window's edge is outside, but the range of the next commit begins there.
     row("edge", (2, -3_599_999), (0, 3), (1, 0, "OK"), (1000, 1000, "exact"), (50_001, 50_001, 1)),
     row("emptied", (3, -100), (10, 10), (7, 7, "LOSS"), (None, 14_000, "extrapolated")),
     row("fresh", None, (0, 1), (None, None, "NO_COMMIT"), UNKNOWN),
     row("fresh", None, (None, None), (None, None, "NO_COMMIT"), UNKNOWN, partition=1),
-    # Below the first known record, the rate of all known records counts: one per second.
+    # Before the first known record, the log is assumed to grow at the rate of all known records:
+    # one per second.
     row("lost", (4, -100), (10, 12), (8, 6, "LOSS"), (None, 13_000, "extrapolated")),
     row("nowhere", (5, -100), (None, None), (None, None, "NO_TOPIC"), UNKNOWN),
     row("plain", (2, -2500), (0, 4), (2, 0, "OK"), (3000, 3000, "exact"), (1500, 1500, 1)),
-    # The log end was 5 from -80000 until record 5 was written: the end of that plateau counts.
+    # The log end was 5 from -80000 until record 5 was written; the end of this period counts.
     row("plateau", (5, -100), (0, 6), (1, 0, "OK"), (10_000, 10_000, "exact")),
-    # Record 1 has a later timestamp than record 2; the log end was above offset 1 by -3000.
+    # Record 1 has a later timestamp than record 2, so the log end was above offset 1 by -3000.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (1000, 3000, "exact")),
     # The producer's clock is ahead, so the record's age is 0.
     row("skewed", (0, -100), (0, 1), (1, 0, "OK"), (0, 0, "exact")),
     row("timeless", (1, -100), (0, 3), (2, 0, "OK"), UNKNOWN),
     row("unseen", (2, -100), (0, 5), (3, 0, "OK"), UNKNOWN),
     row("ahead", (5, -100), (0, 1), (0, 0, "AHEAD"), READ),
-    # The record was removed, but the bronze table has it: the unread age is unknown, the time
-    # exact.
+    # The record was removed from the log but is in the bronze table: the unread age is unknown, the
+    # time lag is exact.
     row("lost", (9, -100), (10, 12), (3, 1, "LOSS"), (None, 8000, "exact"), group="late"),
-    # Between the records at -90000 (log end 1) and -80000 (log end 4), the time of log end 2 is
-    # interpolated: -86667.
+    # The time of log end 2 is interpolated between -90000 (log end 1) and -80000 (log end 4):
+    # -86667.
     row(
         "plateau",
         (2, -100),
@@ -242,17 +243,16 @@ EXPECTED_THEN = [
     row("dropped", (0, -10), (None, 1), (1, None, "OK"), (5000, 5000, "exact")),
     # The log end at the instant is unknown: records before the first known record may be gone.
     row("forgotten", (3, -10), (7, None), (None, None, "NO_TOPIC"), UNKNOWN),
-    # Offset 1 is a control record: a commit of 2 is not AHEAD, with or without later records.
+    # Offset 1 is a control record, so a commit of 2 is not AHEAD, with or without later records.
     row("last_marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
     row("marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
-    # The commit, the removal and record 3, all after the instant, do not count.
+    # The commit, the removal and record 3 come after the instant and do not count.
     row("plain", (1, -2000), (0, 3), (2, 0, "OK"), (3000, 3000, "exact")),
-    # The other frame's plateau a minute later: its edges are the same, so every age is a minute
-    # more.
+    # The log ends of the first frame, a minute later: every age is a minute higher.
     row("plateau", (2, -100), (0, 6), (4, 0, "OK"), (140_000, 146_667, "interpolated")),
-    # Record 2 existed, so record 1 existed too, in spite of its later timestamp.
+    # Record 2 existed at the instant, so record 1 existed too, although its timestamp is later.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (0, 1000, "exact")),
-    # Today's log start does not show which records were missing at the instant.
+    # The current log start does not show which records were missing at the instant.
     row("trimmed", (5, -10), (6, 8), (3, None, "OK"), (5000, 5000, "exact")),
     row("unborn", (0, -10), (0, 0), (0, 0, "OK"), READ),
     row(

@@ -43,7 +43,7 @@ RATED = [
     ("nearly", "t", 0, 10.0, 10.0, 0),
     ("nearly", "t", 1, 10.1, 10.1, 0),
     ("nearly", "t", 2, 10.5, 10.5, 0),
-    # A negative rate counts as 0, so a group's only member is not slower than itself.
+    # A negative rate counts as 0. A group's only member cannot be slower than other members.
     ("backwards", "t", 0, 1.0, -0.5, 30),
     ("one key", "t", 0, 0.0, 0.0, 0),
     ("one key", "t", 1, 0.0, 0.0, 0),
@@ -91,7 +91,7 @@ def test_who_has_how_much_of_the_work() -> None:
         ("nearly", "m2", 1, 10.5, 0, 10.5, 2, 0, 0.3333, 0.3137, 1.3137, None, []),
         ("one key", "m1", 2, 0.0, 0, 0.0, 2, 0, 0.3333, 1.0, 2.0, None, []),
         ("one key", "m2", 1, 10.0, 0, 10.0, 2, 0, 0.3333, 1.0, 2.0, None, ["key_skew"]),
-        # One of the four partitions has 10/13 of the load, more than 3/4.
+        # One of the four partitions has 10/13 of the load, which is more than 3/4.
         ("skewed", "m1", 4, 13.0, 0, 13.0, 2, 0, 0.6, 0.0, 1.0, None,
          ["assignment_skew", "key_skew"]),
         ("skewed", "m2", 1, 13.0, 0, 13.0, 2, 0, 0.6, 0.0, 1.0, None, []),
@@ -126,7 +126,6 @@ def test_only_the_current_generation_counts() -> None:
         Questions(at_ms=100_000, window_ms=100_000),
     )
     assert rounded(rows_of(made, schema.MEMBER_SKEW)) == [
-        # Record 0 lies at the window's start, so 99 records count in 100 s; 96 are committed in 96
-        # s.
+        # Record 0 is at the window's start, so 99 records count in 100 s. 96 are committed in 96 s.
         ("g", "new", "client-new", "/10.0.0.1", 1, 0.99, 1, 1.0, 1, 0, 0.0, 0.0, 1.0, 0.0, []),
     ]

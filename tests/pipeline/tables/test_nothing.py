@@ -19,7 +19,7 @@ from tests.pipeline.frames import bronze, rows_of
 MAKERS: tuple[tuple[Callable[[Bronze, Questions], pl.LazyFrame], schema.Table], ...] = (
     (lag.make, schema.LAG),
     (offset_expiry_forecast.make, schema.OFFSET_EXPIRY_FORECAST),
-    (data_loss_forecast.make, schema.DATA_LOSS_FORECAST),  # this table is made from `rates`
+    (data_loss_forecast.make, schema.DATA_LOSS_FORECAST),  # computed from `rates`
     (replay_plan.make, schema.REPLAY_PLAN),
 )
 

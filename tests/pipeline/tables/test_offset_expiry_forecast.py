@@ -40,8 +40,8 @@ CLASSIC = (
     commit(11, ("simple", "own", 0), 5, -400, **OWN),
     generation(20, "emptied", -300),
     commit(21, ("emptied", "t", 0), 5, -2000),
-    # The retention time runs from when the group became empty, not from a standalone consumer's
-    # commit.
+    # The retention time starts when the group became empty, not at the commit of a standalone
+    # consumer.
     commit(22, ("emptied", "u", 0), 1, -100),
     commit(23, ("emptied", "own", 0), 1, -100, **OWN),
     generation(30, "empty_since_when", -300, state_timestamp_ms=None),
@@ -81,8 +81,7 @@ MODERN = (
     commit(104, ("modern", "t", 0), 5, -400),
     commit(105, ("modern", "x", 0), 5, -400),
     commit(106, ("modern", "by_name", 0), 5, -400),
-    # For a KIP-848 group, the retention time runs from the commit, not from when the group became
-    # empty.
+    # In a KIP-848 group, the retention time starts at the commit, not when the group became empty.
     details("consumer_group_metadata", 110, "modern_empty", generation=2),
     details(MEMBER, 108, "modern_empty", member_id="m", details=says({"subscribedTopicNames": []})),
     details(MEMBER, 109, "modern_empty", member_id="m", details=says(None), tombstone=True),

@@ -84,13 +84,13 @@ EXPECTED = [
     ("one_percent", 1000.0, 992.0, 0.0, 60_321, None, "steady"),
     ("rewound", 5.0, -1.0, 6.0, 441, None, "growing"),
     ("shrinking", 5.0, 10.0, -5.0, 1, 0.2, "shrinking"),
-    # A difference of 1/s counts as steady, so the reader never catches up.
+    # A difference of 1/s counts as no difference, so the reader never catches up.
     ("steady", 5.0, 4.0, 0.0, 241, None, "steady"),
-    # Two commits in one millisecond have no rate. Records before -50000 may be gone, so the
+    # Two commits in the same millisecond give no rate. Records before -50000 may be missing, so the
     # produced rate is measured over the known 50 s.
     ("trimmed", 20.0, None, None, 400, None, "unknown"),
     ("unseen", None, None, None, 5, None, "unknown"),
-    # The log began at offset 0 within the window, so no earlier record is missing.
+    # The log began at offset 0 within the window, so no earlier record can be missing.
     ("young", 10.0, None, None, None, None, "unknown"),
 ]
 

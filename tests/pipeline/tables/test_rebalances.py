@@ -22,18 +22,18 @@ DAY = date(1970, 1, 1)
 NOW = Questions(at_ms=20 * HOUR_MS)
 
 RECORDS = [
-    # Group `plain` is created (not a rebalance), gets a member, gets a second member, and loses the
-    # first.
+    # Group `plain` is created (which is not a rebalance), then two members join and the first
+    # leaves.
     generation("plain", 100, 1, 0),
     generation("plain", 1000, 2, 1, member("m1", {"t": [0, 1]})),
     generation("plain", 2000, 3, 2, member("m1", {"t": [0]}), member("m2", {"t": [1]})),
     generation("plain", 3000, 4, 3, member("m2", {"t": [0, 1, 2]}), protocol="sticky"),
     generation("plain", 4000, 5, 4),
     removal("plain", 5000, 6),
-    # After a removal, every member counts as joined, even the same member.
+    # After the removal of the group, every member counts as joined, even a member with the same id.
     generation("plain", 6000, 7, 1, member("m2", {"t": [0]})),
-    # A dynamic member that restarts has another member id but the same client id and host. The
-    # member keeps its partition and the lead. A member from another host is not a restart.
+    # A dynamic member that restarts gets a new member id, but has the same client id and host. It
+    # keeps its partition and the lead. A member from another host does not count as a restart.
     generation(
         "again", 1000, 10, 7, member("old", {"t": [0]}, client_id="c"), member("gone", {"t": [1]})
     ),
@@ -42,17 +42,17 @@ RECORDS = [
         member("new", {"t": [0]}, client_id="c"),
         member("other", {"t": [1]}, client_id="client-gone", client_host="/10.0.0.2"),
     ),
-    # A static member returns within a generation, before a rebalance.
+    # A static member returns within a generation, so no rebalance is needed.
     generation("static", 1000, 20, 3, member("s-1", {"t": [0]}, group_instance_id="s")),
     generation("static", 1500, 21, 3, member("s-2", {"t": [0]}, group_instance_id="s")),
     generation("static", 2000, 22, 4, member("s-2", {"t": [0, 1]}, group_instance_id="s")),
-    # With unreadable assignments, the members are known, but their partitions are not.
+    # If assignments are unreadable, the members are known but not their partitions.
     generation("opaque", 1000, 30, 1, member("m1", None)),
     generation("opaque", 2000, 31, 2, member("m1", None), member("m2", None)),
 ]  # fmt: skip
 
 EVENTS = [
-    # Generation 1 has two events: the event that ended nearest to the record counts.
+    # Generation 1 has two events; the event whose end is nearest to the record counts.
     {"event_offset": 1, "group": "plain", "generation": 1, "trigger": "member.joined",
      "reason": "first life", "started_ms": 700, "ended_ms": 1001},
     {"event_offset": 2, "group": "plain", "generation": 1, "trigger": "member.joined",
@@ -80,7 +80,7 @@ def test_what_changed_from_one_generation_to_the_next() -> None:
     The five generations of `plain` within as many seconds are a storm.
     """
     made = rebalances.make(bronze(offsets_log=[*RECORDS, *MODERN], group_events=EVENTS), NOW)
-    # Joined, left, restarted: unknown for a group's first known generation.
+    # Columns joined, left, restarted: unknown for the first known generation of a group.
     first = (None, None, None)
     no_story = (None, None, None)
 
@@ -105,7 +105,7 @@ def test_what_changed_from_one_generation_to_the_next() -> None:
         row("k", 15, 2000, (2, 1), (1, 2), (["y"], [], []), (2, 1, 0.5, 1 / 3), (None, None), 2.0),
         row("opaque", 30, 1000, (1, None), (None, 1), first, unread, (None, None), 1.0),
         row("opaque", 31, 2000, (2, 1), (1, 2), (["m2"], [], []), unread, (False, False), 2.0),
-        # No partition had an owner in the previous generation, so none moved.
+        # No partition had an owner in the previous generation, so no partition moved.
         row("plain", 2, 1000, (1, 0), (0, 1), (["m1"], [], []), (2, 0, 0.0, 0.0), (None, None),
             1.0, ("member.joined", "first life", 301)),
         row("plain", 3, 2000, (2, 1), (1, 2), (["m2"], [], []), (2, 1, 0.5, 1 / 3),
@@ -152,7 +152,7 @@ def test_a_storm_is_five_generations_within_five_minutes() -> None:
         ("storm", 3, True, 3.0),
         ("storm", 4, True, 4.0),
         ("storm", 5, True, 5.0),
-        # The hour before the sixth generation has those at minutes 3 and 5, but not the one at
-        # minute 2.
+        # The hour before the sixth generation includes the generations at minutes 3 and 5, but not
+        # the generation at minute 2.
         ("storm", 6, False, 3.0),
     ]

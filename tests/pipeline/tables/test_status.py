@@ -51,7 +51,7 @@ _FROM_ZERO, _FROM_FIFTY = (0, 50, 100, 150, 200), (50, 100, 150, 200, 250)
 _PACE = tuple((float(second), 792748079 + second, 0) for second in range(15))
 _HALVES = [
     (50.0 * number, 500 * number, 25 * (number - 2)) for number in range(2, 12)
-]  # case 11: Burrow had no lag for every second commit; the replay has a lag for each
+]  # case 11: Burrow had no lag for every second commit, but the replay has a lag for each commit
 
 BURROW = {
     "00 zero lag once": Case(_steps(_FROM_ZERO), 600, 200, "OK"),
@@ -119,9 +119,9 @@ def test_burrows_own_cases_come_out_as_burrow_says() -> None:
         if topic is not None
     }
     repaired = {
-        # The commit of 4000 is above 3000, the offset where the rewind began.
+        # The rewind began at offset 3000; the commit of 4000 is above it.
         "07 back and forth": "OK",
-        # A live member owns the partition and may be busy, so its lag at the commits decides.
+        # A live member owns the partition and may be busy, so the lag at its commits decides.
         "02 silent for longer (live)": "OK",
         "03 the same, never without lag (live)": "WARN",
         "09 records came at once (live)": "OK",
@@ -157,9 +157,10 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     def empty(name: str, minutes: float) -> Row:
         return generation(name, AT_MS - round(minutes * MINUTE_MS), 2, 2)
 
-    # Burrow issues 171, 182: Burrow dropped the second commit, which came too soon after the first.
+    # Burrow issues 171, 182: the second commit came so soon after the first that Burrow dropped it.
     tell("#171", "OK", [(10.001, 1), (10, 2)], [(11, 1), (10.5, 2)])
-    # Burrow issues 287, 446: Burrow kept the lag of the last commit (10) even when the lag changed.
+    # Burrow issues 287, 446: Burrow kept the lag of the last commit (10), even after the lag had
+    # changed.
     tell("#287 it stopped", "STOP", [(m, 1000 - m) for m in range(50, 29, -1)],
          [(51, 980), (20, 56000)])  # fmt: skip
     tell("#446 it came back", "OK", [*[(m, 1000 - m) for m in range(50, 29, -1)], (1, 56000)],
@@ -167,7 +168,8 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     # Burrow issues 94, 140, 185: no records were written, so consumers had no offset to commit.
     tell("#94", "OK", [(5000, 10), (4990, 20)], [(5001, 10), (4991, 20)])
     tell("#140", "OK", [(57, 5), (29, 90)], [(58, 5), (30, 90)])
-    # Burrow issue 185: the first record in days was written a second ago; with and without members.
+    # Burrow issue 185: the first record in days was written a second ago. One group has members,
+    # the other has none.
     tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
     tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
          live("#185 with a member"))  # fmt: skip
@@ -186,7 +188,8 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
          empty("#303 empty, waits for less", 150))  # fmt: skip
     # The group is empty for a moment, as during a deployment.
     tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
-    # Burrow issue 24: ten commits in a fifth of a second must not define the expected interval.
+    # Burrow issue 24: ten commits in a fifth of a second must not set the expected interval between
+    # commits.
     tell("#24", "OK", [(0.01 - m / 3000, 10 + m) for m in range(10)], [(1, 25)])
     return log, records, ends, right
 
@@ -199,7 +202,7 @@ def test_what_burrow_was_wrong_about_comes_out_right() -> None:
     found = rows_of(made, schema.STATUS, "topic", "status", "lag", "produced_since_commit")
     of_partitions = {row[0]: row[1:] for row in found if row[0] is not None}
     assert {name: row[0] for name, row in of_partitions.items()} == right
-    # The lag is the current lag: 56 000 - 970, of which 55 020 came after the last commit.
+    # The lag is the current lag, 56 000 - 970. 55 020 of these records came after the last commit.
     assert of_partitions["#287 it stopped"][1:] == (55030, 55020)
     assert of_partitions["#446 it came back"][1:] == (0, 0)
 
@@ -224,31 +227,31 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
         return generation(group, start_ms, 1, 1, member("m", {topic: [partition]}))
 
     log = [
-        # Group `rewound` rewinds to 100 and does not return to 500; the second commit is the
-        # evidence.
+        # Group `rewound` rewinds to 100 and does not return to 500; the second commit proves it.
         owner("rewound"), *commits("rewound", (30, 500), (20, 100), (10, 300)),
-        # Group `rewound before`: the rewind is the first commit in the window.
+        # Group `rewound before`: the rewind happens at the first commit in the window.
         owner("rewound before"), *commits("rewound before", (70, 500), (50, 100), (10, 300)),
-        # Group `reborn`: the offset was removed before the lower commit, so the group has no
-        # rewind.
+        # Group `reborn`: the offset was removed before the lower commit, so this is not a rewind.
         owner("reborn"), *commits("reborn", (40, 990), (30, None), (20, 100), (1, 999)),
         # Group `silent` has a live member that has not committed in the whole window.
         owner("silent"), *commits("silent", (75, 100), (60, 200)),
-        # Group `stuck` has one offset for six minutes; group `slow` for less, with a rising lag.
+        # Group `stuck` has had the same offset for six minutes; group `slow` for a shorter time,
+        # with a rising lag.
         owner("stuck"), *commits("stuck", (50, 300), (7, 400), (1, 400)),
         owner("slow"), *commits("slow", (50, 300), (6, 400), (1, 400)),
         # Group `steady` has a constant lag.
         owner("steady"), *commits("steady", (50, 300), (30, 500), (10, 700)),
-        # No member owns the partition of `orphan`; no member of `left behind` subscribes to the
-        # topic.
+        # No member owns the partition of group `orphan`. No member of group `left behind`
+        # subscribes to the topic.
         owner("orphan", "t", 1), *commits("orphan", (45, 300), (40, 400)),
         owner("left behind", "u"), *commits("left behind", (45, 300), (40, 400)),
-        # A member of `opaque`, whose assignment is unreadable, may own the partition.
+        # Group `opaque`: a member with an unreadable assignment may own the partition.
         generation("opaque", start_ms, 1, 1, member("m", None)),
         *commits("opaque", (45, 300), (40, 400)),
         # Group `expired` has not committed for more than a week.
         *[commit("expired", AT_MS - 170 * HOUR_MS, 5, "t-0", 3)],
-        # Group `fresh` has an assigned partition without a commit; `no topic` has an unknown topic.
+        # Group `fresh` has an assigned partition without a commit. Group `no topic` has an unknown
+        # topic.
         owner("fresh"), *commits("no topic", (5, 3), topic="gone"),
         # Group `removed` and its offset were removed, so it has no row.
         *commits("removed", (9, 3), (8, None)), removal("removed", AT_MS - 1, 50),
@@ -412,7 +415,7 @@ def test_each_rule_with_its_evidence() -> None:
         ("orphan", "t", 1, "OK", None),
     ]
     assert [row for row in found if row[1] is not None and row not in fine] == expected
-    # The row of the group has the rule of its worst partition, and sums over all partitions.
+    # The row of a group has the rule of its worst partition and the sums over all its partitions.
     assert [row for row in found if row[0] == "mixed" and row[1] is None] == [
         ("mixed", None, None, "ERR",
          "t-0: REWIND, committed below where it was, and did not come back: 900 records to read",

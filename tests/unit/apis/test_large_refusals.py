@@ -113,7 +113,7 @@ async def test_very_many_loggers(broker: Secured) -> None:
     count = 100
     request: Any = changing(LOGGER, count)
     steps = change(broker.broker, LOGGER, "1", request.resources[0].configs)
-    # One pass for duplicate names, one for operations; then the first config fails.
+    # One pass checks for duplicate names, one checks operations; then the first config fails.
     looks_at_all = 2
     assert sum(1 for _ in steps) >= looks_at_all * count
 

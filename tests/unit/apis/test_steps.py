@@ -110,7 +110,7 @@ def test_configs_that_another_request_has_changed() -> None:
     resources = [setting("a", "retention.ms", "7"), setting("b", "retention.ms", "7")]
     request = IncrementalAlterConfigsRequest(resources=resources)
     sent, steps = broker.begin(request, 1)
-    for _ in range(2 + 4):  # two steps count the resources, four plan the first topic's change
+    for _ in range(2 + 4):  # 2 to count the resources, 4 to plan the first topic's change
         next(steps)
     run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
     run_all(steps)
@@ -262,7 +262,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     count = len(list(alone))
     broker.broker.fetch_purgatory.close()
     call, steps = broker.begin(request, 12)
-    for _ in range(count):  # the remaining last step parks the fetch
+    for _ in range(count):  # the last step parks the fetch
         next(steps)
     partition = broker.topics.partition("t", 0)
     assert partition is not None

@@ -110,7 +110,7 @@ class Answers:
 
 def _authenticate(connection: Answers) -> int:
     settings = SaslSettings("PLAIN", "a", Secret("b"))
-    return authenticate(connection, settings)  # type: ignore[arg-type]  # has what it takes
+    return authenticate(connection, settings)  # type: ignore[arg-type]  # a fake connection
 
 
 def test_the_conversation_with_a_broker() -> None:

@@ -410,7 +410,7 @@ def test_every_setting_is_read_or_said_to_have_no_effect() -> None:
         if len(setting.choices) == 1 or (
             setting.least is not None and setting.least == setting.most
         ):
-            continue  # the setting has one legal value, so no code reads the setting
+            continue  # the setting has only one legal value, so no code reads it
         read = any(f'"{name}"' in source for source in sources)
         assert read != (name in WITHOUT_EFFECT), name
 

@@ -45,7 +45,7 @@ def test_loopback(host: str, expected: bool) -> None:
         ("127.0.0.1%eth0", False),  # IPv4 has no zones
         ("1.2.3", False),
         ("1.2.3.256", False),
-        ("01.2.3.4", False),  # some parsers read octal numbers, others decimal numbers
+        ("01.2.3.4", False),  # some parsers read a leading 0 as octal, others as decimal
         ("1.2.3.4/8", False),
         ("[::1]", False),
     ],

@@ -171,7 +171,7 @@ class Flusher:
 
     def __init__(self, broker: Keeper) -> None:
         self._waiting: deque[Done] = deque()
-        broker.logs.use(self)  # type: ignore[arg-type]  # its only used method
+        broker.logs.use(self)  # type: ignore[arg-type]  # a fake flusher
 
     def when_flushed(self, log: object, done: Done) -> None:
         """Queue the callback."""
@@ -327,7 +327,7 @@ def test_cold_share_partitions_hold_nothing_back() -> None:
     assert broker.headers()[-1].record_count == 2
     broker.advance(5 * MINUTE_MS)
     assert log.log_start_offset == end - 2
-    broker.advance(50 * MINUTE_MS)  # without new writes the coordinator rewrites no state
+    broker.advance(50 * MINUTE_MS)  # without new writes, the coordinator does not rewrite state
     assert log.log_end_offset == end
     assert broker.read(1).error is E.NONE
 

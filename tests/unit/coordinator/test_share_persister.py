@@ -240,7 +240,7 @@ def test_the_topic_cannot_be_made() -> None:
             raise errors.pop()
         return create(name)
 
-    broker.topics.create_internal = failing  # type: ignore[method-assign]  # a disk that fails
+    broker.topics.create_internal = failing  # type: ignore[method-assign]  # a failing disk
     asker = Asker(broker.persister, broker.key())
     asker.initialize()
     assert asker.takes() == []

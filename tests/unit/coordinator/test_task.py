@@ -77,7 +77,7 @@ def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
     """Only requests that wrote records wait for a sync; a later fetch and heartbeat do not."""
     context, a = syncing()
     waiting = commit_answer(context.broker, ("one", 0, 7))
-    # The refused commit wrote no record and does not wait.
+    # The refused commit wrote no record, so its response does not wait.
     assert codes(waiting) == {E.UNKNOWN_MEMBER_ID}
     waiting = commit_answer(
         context.broker, ("one", 0, 7), member_id=a.id, generation_id_or_member_epoch=1
@@ -368,7 +368,7 @@ def test_a_second_bug_breaks_the_group(
     assert context.broker.event_names().count("group.failed") == 2
 
 
-# --- what one turn does ---------------------------------------------------------------------------
+# --- turns ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -394,7 +394,7 @@ def test_a_rebalance_of_many_members_takes_turns() -> None:
     members = context.stable(*"ABCDE")
     with context.broker.one_drain():
         answers = [one.join() for one in members]
-        # The four turns: three joins; two joins and two responses; two responses; one response.
+        # The four turns are: three joins; two joins and two responses; two responses; one response.
         assert answered_by_turn(context, answers) == [0, 2, 4, 5]
     assert {one.response.generation_id for one in answers} == {2}
 
@@ -442,7 +442,7 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
     assert [codes(one) for one in answers] == [{E.NOT_COORDINATOR}] * 3
 
 
-# --- commits as they are decoded ------------------------------------------------------------------
+# --- decoded commits ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [2, 6, 8, 9])

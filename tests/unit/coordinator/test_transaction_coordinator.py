@@ -185,7 +185,7 @@ def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
             answered = broker.end(producer, commits=commits, version=version)
         survived = disk.fault_is_pending
         broker = restarted(broker, None if seed is None else Random(seed))
-        broker.init()  # this ends any open transaction
+        broker.init()  # this request ends any open transaction
         seen = [broker.committed_values(partition) for partition in (0, 1, 2)]
         assert seen in ([[b"v"]] * 3, [[]] * 3), points
         if answered is not None:

@@ -123,7 +123,7 @@ def test_pending_offsets_survive_a_restart(clean: bool, commits: bool) -> None:
     broker = TransactionBroker()
     broker.commit(GROUP, 5)
     producer = pending(broker, 10, 20)
-    broker.commit(GROUP, 6)  # this plain commit supersedes the first pending offset
+    broker.commit(GROUP, 6)  # this plain commit replaces the first pending offset
     before = broker.groups.tasks[GROUP].group.offsets
     broker = restarted(broker, clean=clean)
     assert broker.groups.tasks[GROUP].group.offsets == before
@@ -333,7 +333,7 @@ def test_the_marker_waits_for_a_group_that_is_busy() -> None:
     broker = TransactionBroker()
     producer = pending(broker, 10)
     task = broker.groups.tasks[GROUP]
-    task._large = object()  # type: ignore[assignment]  # something that runs in steps
+    task._large = object()  # type: ignore[assignment]  # a fake large operation
     assert broker.end(producer) is None
     task._large = None
     broker.advance(200)

@@ -93,7 +93,7 @@ async def test_the_request_goes_on_after_the_check() -> None:
     assert errors(call) == [0, 0]
     log = broker.topics.log("t", 0)
     assert log.log_end_offset == COUNT
-    # The log's time-dependent effects happen at the append, not at the check.
+    # Effects that depend on the time happen at the append, not at the check.
     assert log.segments[0].created_ms == START_MS + 1_000
     call = produced(broker, t=LONG, u=LONG)
     for end_offsets in ((COUNT, 1), (2 * COUNT, 1), (2 * COUNT, COUNT + 1)):
@@ -175,7 +175,7 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
     assert not partition_of(broker).log.producers.has_open_transaction(producer_id, epoch)
 
 
-# --- the end of the broker ------------------------------------------------------------------------
+# --- broker stop ----------------------------------------------------------------------------------
 
 
 async def test_nothing_is_appended_after_the_stop() -> None:

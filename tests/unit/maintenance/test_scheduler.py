@@ -132,7 +132,7 @@ def test_a_round_is_cut_into_slices() -> None:
         broker.topics.create(f"t{number}", 1, {})
         partition(broker, f"t{number}").append(batch(b"x"), START_MS)
     looks = itertools.count()
-    scheduler = MaintenanceScheduler(  # each read of the machine's clock takes one slice of time
+    scheduler = MaintenanceScheduler(  # each read of the machine's clock advances it by a slice
         broker.logs, broker.config, broker.clock, lambda: next(looks) * SLICE_MS / 1000
     )
     broker.clock.time_ms += scheduler.step()
@@ -293,7 +293,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
     pauses = set()
     slices = set()
     while True:
-        seconds += 0.01  # the clients' work takes 10 ms
+        seconds += 0.01  # the work of clients takes 10 ms
         began = seconds
         pauses.add(scheduler.step())
         slices.add(round(seconds - began, 3))

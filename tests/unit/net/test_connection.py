@@ -485,7 +485,7 @@ def test_a_refused_client_that_does_not_read_is_cut_off() -> None:
 async def test_slow_requests_of_one_connection_do_not_keep_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After TURN_SECONDS the other connections get their turn, however few requests ran."""
+    """After TURN_SECONDS other connections get a turn, even if only few requests ran."""
     seconds = 0.0
     handled = 0
 

@@ -47,7 +47,7 @@ def heartbeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[Handler], None]:
 
     def install(handle: Handler) -> None:
         module = ModuleType("coordinator_server.apis.heartbeat")
-        module.handle = handle  # type: ignore[attr-defined]  # a module made by hand
+        module.handle = handle  # type: ignore[attr-defined]  # a fake module
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
     return install

@@ -121,9 +121,9 @@ def test_null_is_not_the_default_of_a_nullable_array() -> None:
 def test_unknown_arguments_and_attributes_are_refused() -> None:
     """A misspelt field is an error, in the constructor and later."""
     with pytest.raises(TypeError):
-        HeartbeatRequest(grup_id="a")  # type: ignore[call-arg]  # the point of the test
+        HeartbeatRequest(grup_id="a")  # type: ignore[call-arg]  # wrong on purpose
     with pytest.raises(AttributeError):
-        HeartbeatRequest().grup_id = "a"  # type: ignore[attr-defined]  # the point of the test
+        HeartbeatRequest().grup_id = "a"  # type: ignore[attr-defined]  # wrong on purpose
 
 
 def test_equality_and_repr() -> None:

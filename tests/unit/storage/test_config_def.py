@@ -18,7 +18,7 @@ from storage.config_def import (
 def setting(kind: Kind, **limits: object) -> Setting:
     """Return a setting named `a` without a default."""
     row = Setting("a", kind, None, "Meaning.")
-    return row._replace(**limits)  # type: ignore[arg-type]  # any field
+    return row._replace(**limits)  # type: ignore[arg-type]  # keyword options
 
 
 NAMES = setting(Kind.LIST)

@@ -301,7 +301,7 @@ def test_a_real_directory_end_to_end(
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     manager.create_topic("t", bytes(16), 2, {})
     manager.log("t", 1).append(batch(b"1"), NOW_MS)
-    manager._lock.release()  # the system releases the lock when the process dies
+    manager._lock.release()  # the operating system releases the lock of a dead process
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     assert not manager.clean_start
     log = manager.log("t", 1)

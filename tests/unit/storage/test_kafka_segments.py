@@ -123,7 +123,7 @@ def test_compaction_keeps_the_last_value_of_each_key(manager: LogManager) -> Non
         count = len(list(all_records(log)))
         before = {record.key: record.value for record in all_records(log)}
         end = log.log_end_offset
-        # The broker does not compact such a small log, so the test starts the pass.
+        # The log is too small to be compacted automatically, so the test starts the pass.
         (result,) = [e for e in own_pass(manager, log, NOW_MS) if isinstance(e, CleaningResult)]
         assert result.first_dirty_offset == end
         after = list(all_records(log))

@@ -27,7 +27,7 @@ from storage.producer_state import ProducerState
 from tests.unit.storage.support import committed
 
 TRANSACTIONS = Path(__file__).parents[2] / "data" / "transactions"
-# The number of records written to compact/0; Kafka's dirty segments after them differ from ours.
+# Number of records in compact/0; Kafka's dirty segments after them differ from ours.
 WRITTEN = 94
 DELETE_RETENTION_MS = 3000
 CONFIG = LogConfig(

@@ -49,7 +49,7 @@ def test_repeated_batches_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def counting(self: LatestKeys, section: bytes, batch: object) -> None:
         read.append(len(section))
-        remember(self, section, batch)  # type: ignore[arg-type]  # a header, passed on
+        remember(self, section, batch)  # type: ignore[arg-type]  # a batch header
 
     monkeypatch.setattr(LatestKeys, "remember", counting)
     log = filled(says_so=True)

@@ -90,7 +90,7 @@ class LogModel(RuleBasedStateMachine):
         active = self.log.active_segment
         if tail and active.size_bytes:
             active.write([tail])
-        # A failed append may leave half a batch, which the next append would truncate.
+        # A failed append may leave half a batch; the next append truncates it.
         stem = segment_stem(self.log.directory, active.base_offset)
         written = self.disk.size(f"{stem}.log") if self.disk.exists(f"{stem}.log") else 0
         surplus = written - active.size_bytes

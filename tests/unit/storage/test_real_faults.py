@@ -96,7 +96,7 @@ def test_files_that_may_not_be_opened(manager: LogManager) -> None:
     contents = path.read_bytes()
     log.abandon()
     path.unlink()
-    path.mkdir()  # a directory fails like a forbidden file, also for a privileged process
+    path.mkdir()  # put a directory in place of the file: opening it fails even for root
     with pytest.raises(StorageError) as caught:
         manager.log("t", 0)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -71,7 +71,7 @@ def test_a_change_writes_what_it_says() -> None:
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"name": f"topic-{number}"} for number in range(20_000)])
     before = disk.size(f"/d/{CHANGES_FILE}")
-    # This change merges the earlier changes into the state file.
+    # This change merges all earlier changes into the state file.
     state.change("scram_users", put=[_user("a")])
     assert disk.size(f"/d/{SECURITY_FILE}") == pytest.approx(before, rel=0.01)
     for number in range(10):

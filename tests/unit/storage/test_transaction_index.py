@@ -197,7 +197,7 @@ def test_truncation_forgets_what_ended_behind_it() -> None:
             starts = [one[1] for one in ABORTED if one[1] < offset <= one[2]]
             starts += [1] if 1 < offset <= 5 else []
             starts += [6] if offset > 6 else []
-            # A truncation removes the whole batch if the batch reaches the cut.
+            # If a batch reaches the cut, a truncation removes the whole batch.
             starts = [start for start in starts if not (start == 10 and offset == 11)]
             assert log.last_stable_offset == min([*starts, log.log_end_offset])
             log.close()

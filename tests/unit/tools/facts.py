@@ -7,7 +7,7 @@ import re
 FACT = re.compile(r"(\w+): (\S+)")
 
 
-# Our name by Kafka's name.
+# Kafka's name -> our name.
 BATCH_FACTS = {
     "baseOffset": "base_offset",
     "lastOffset": "last_offset",

@@ -106,7 +106,7 @@ def compare_contents(our: dict[str, Any], line: str) -> None:
     else:
         value = json.loads(payload)
         status = value["data"].get("transactionStatus")
-        if isinstance(status, int):  # Kafka prints the name since 4.4.
+        if isinstance(status, int):  # Kafka prints this name since 4.4.
             value["data"]["transactionStatus"] = TransactionState(status).label
         assert as_kafka_prints(our["value"], "version") == value
 

@@ -65,7 +65,7 @@ def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
     """
     state = SecurityState(LocalDisk(), str(data))
     state.change("acls", put=[{"name": str(number)} for number in range(5000)])
-    state.clear("acls")  # the changes are merged by now; the next change is in the change file
+    state.clear("acls")  # the earlier changes are merged; the next change goes into the change file
     state.change("acls", put=[{"name": "t"}])
     user = {"user": "a", "mechanism": "SCRAM-SHA-256"}
     state.change("scram_users", put=[user])

@@ -117,7 +117,7 @@ def test_entries_that_are_wrong(data: Path, field: int, reason: str) -> None:
 
 
 def test_entries_out_of_order_and_torn(data: Path) -> None:
-    """A repeated entry and half an entry are errors."""
+    """A repeated entry is an error, and so is an incomplete entry."""
     path = index_of(data)
     contents = path.read_bytes()
     path.write_bytes(contents + contents[: ENTRY.size])

@@ -78,5 +78,5 @@ HEARTBEAT = GroupApi(
     missing=missing,
     validate=validate,
     at_once=True,
-    error_while_loading=ErrorCode.NONE,  # as in Kafka, so that members do not rejoin during loading
+    error_while_loading=ErrorCode.NONE,  # as in Kafka: an error would make members rejoin
 )

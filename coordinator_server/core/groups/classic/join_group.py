@@ -159,7 +159,8 @@ def _check(group: GroupMetadata, join: Join) -> ErrorCode:
     request = join.request
     member_id = request.member_id
     if not _has_room(group, member_id):
-        # Kafka removes the member without checking whether all remaining members have joined.
+        # As in Kafka, the removal does not complete the join phase, even if all remaining members
+        # have joined.
         _forget(group, member_id)
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     if not _fits(group, join):
@@ -324,14 +325,15 @@ def _replace_static(
         instance=member.group_instance_id,
     )
     if group.state is not STABLE or group.membership.selected_protocol() != group.protocol_name:
-        # In CompletingRebalance the leader may already be computing an assignment for the old id.
+        # In CompletingRebalance the leader may already be computing an assignment for the old
+        # member id.
         cause = caused_by(Trigger.MEMBER_REPLACED, member, join.request.reason)
         prepare_or_complete(group, cause, now_ms, effects)
         return
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if group.state is not STABLE or member.awaiting_join is not join.reply:
-            return  # a newer rebalance answers the request and records the member
+            return  # a newer rebalance has started; it answers the request and stores the member
         group.membership.take_join(member)
         if error is ErrorCode.NONE:
             _answer_replaced(group, member, join, old_leader_id, effects)
@@ -384,7 +386,7 @@ def _update(group: GroupMetadata, member: MemberMetadata, join: Join, effects: E
     member.session_timeout_ms = join.request.session_timeout_ms
     replaced = group.membership.park_join(member, join.reply)
     if replaced is not None:
-        # The member sent a newer request on another connection: answer the older request.
+        # The member has sent a newer JoinGroup on another connection: answer the older one.
         error = ErrorCode.REBALANCE_IN_PROGRESS
         effects.reply(replaced, join_error(member.member_id, error, replaced.caller.api_version))
 

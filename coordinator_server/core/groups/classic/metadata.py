@@ -240,7 +240,7 @@ class GroupMetadata(Group):
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return NONE for members of this generation; in state Empty for any caller without one."""
+        """Return NONE for a member of this generation, and in Empty for a caller without a generation."""
         state = self.state
         generation_id = request.generation_id_or_member_epoch
         if state is EMPTY and generation_id < 0:
@@ -330,7 +330,7 @@ def subscribed_topics(metadata_of_members: Iterable[bytes]) -> frozenset[str] | 
 def _topics(metadata: bytes) -> frozenset[str] | None:
     """Return the topics of one subscription, or None if it is malformed."""
     if len(metadata) < _VERSION_SIZE or metadata[0] & 0x80:
-        return None  # the version is missing or negative
+        return None  # version missing or negative
     try:
         subscription, _ = decoder(ConsumerProtocolSubscription, 0)(metadata, _VERSION_SIZE)
     except ProtocolError:

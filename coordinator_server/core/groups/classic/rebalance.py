@@ -172,7 +172,7 @@ def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effe
     """Start the report of a rebalance; close the report of a superseded rebalance."""
     overtaken = group.rebalance
     recorded = group.recorded if group.state is not EMPTY else None
-    # The assignment written for the superseded rebalance has reached no member.
+    # The assignment belongs to a superseded rebalance; no member has received it.
     before = recorded if overtaken is None else overtaken.before
     if overtaken is not None:
         effects.explain(overtaken.end(RebalanceOutcome.SUPERSEDED, group.protocol_type, now_ms))
@@ -198,7 +198,8 @@ def complete_join(group: GroupMetadata, now_ms: int, effects: Effects) -> Write 
         rebalance.delay_ended_ms = now_ms
     _drop_stragglers(group, rebalance, effects)
     if membership.members and not membership.elect_joined_leader():
-        # Only static members are left and none has joined: they stay until their sessions expire.
+        # Only static members are left, and none has rejoined: they stay until their sessions
+        # expire.
         delay_ms = max(membership.rebalance_timeout_ms, POSTPONE_FLOOR_MS)
         _set_join_operation(group, DelayedJoin(), now_ms + delay_ms)
         return None

@@ -75,7 +75,7 @@ def sync(
         effects.reply(reply, sync_response(group, member))
         return
     if member.awaiting_sync is not None:
-        # The member sent a newer request on another connection: answer the older request.
+        # The member has sent a newer SyncGroup on another connection: answer the older one.
         effects.reply(member.awaiting_sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = reply
     is_leader = group.membership.leader_id == member.member_id

@@ -61,8 +61,8 @@ def sync(
         effects.reply(reply, sync_error(refused.error))
         return
     current = group.current(member.member_id)
-    # A member that still has to revoke partitions has already rejoined. After its SyncGroup,
-    # heartbeats ask the member to rejoin again.
+    # The member has rejoined but still owns partitions to revoke. After its SyncGroup, heartbeats
+    # ask it to rejoin again.
     if (
         group.assignment_epoch > current.epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS

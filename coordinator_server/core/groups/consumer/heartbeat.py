@@ -69,7 +69,7 @@ CLIENT_MEMBER_IDS_SINCE = 1
 UNSET_TIMEOUT = -1
 
 
-# --- requests without their group -------------------------------------------------------------
+# --- requests to a missing group --------------------------------------------------------------
 
 
 def validate(
@@ -154,7 +154,7 @@ def wrong_kind(request: ConsumerGroupHeartbeatRequest, _: Caller) -> ConsumerGro
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-# --- with a group -----------------------------------------------------------------------------
+# --- requests to an existing group ------------------------------------------------------------
 
 
 class ConsumerPlan(NamedTuple):

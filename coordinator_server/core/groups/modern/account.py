@@ -196,7 +196,7 @@ def owner_of(group: Any) -> OwnerOf:
     return owners.get
 
 
-# --- what a write changes -----------------------------------------------------------------------
+# --- changes by records -------------------------------------------------------------------------
 
 
 class Before(NamedTuple):
@@ -244,7 +244,7 @@ def after_write(
 ) -> None:
     """Begin, continue or end a group's report after its records were replayed."""
     account = before.group.rebalance
-    # After an upgrade the group still has the report of a classic rebalance: close that report.
+    # An upgraded group still has the report of a classic rebalance: close this report.
     if account is not None and not isinstance(account, EpochChange):
         last = account.end(RebalanceOutcome.SUPERSEDED, before.group.protocol_type, now_ms)
         effects.explain(last)
@@ -278,7 +278,7 @@ def _risen(
     if not is_new and group.epoch == before.epoch and not is_replaced:
         return account
     snapshot = before.snapshot
-    if snapshot is None:  # in an upgrade, classic members keep their assignment
+    if snapshot is None:  # an upgrade keeps the assignments of classic members
         snapshot = GroupSnapshot(group).without(
             {member.member_id for member in group.members.values() if _classic(member) is None}
         )
@@ -366,7 +366,7 @@ def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effe
     group.rebalance = None
 
 
-# --- what changes a group without a write -------------------------------------------------------
+# --- changes without records --------------------------------------------------------------------
 
 
 def loaded(group: Any, now_ms: int, effects: Effects) -> None:

@@ -70,7 +70,7 @@ G = TypeVar("G")
 Q = TypeVar("Q", bound=Heartbeat)
 
 
-# --- without a group ------------------------------------------------------------------------------
+# --- checks of the request ------------------------------------------------------------------------
 
 
 def creates_group(request: Heartbeat) -> bool:
@@ -90,7 +90,7 @@ def other_kind(group_id: str, kind: GroupKind) -> str:
     return f"Group {group_id} is not a {kind.value} group."
 
 
-# --- identifying the member -----------------------------------------------------------------------
+# --- member look-up -------------------------------------------------------------------------------
 
 
 def check_size(group: ModernGroup, limit: int, member_id: str, instance_id: str | None) -> None:

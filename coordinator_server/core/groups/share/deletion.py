@@ -53,7 +53,7 @@ def delete_share_group(
     def answered(
         group: ShareGroup, errors: StateErrors, now_ms: int, effects: Effects
     ) -> Steps | None:
-        for error in errors.values():  # the group stays, and the deletion can be retried
+        for error in errors.values():  # the group stays; the client can retry the deletion
             effects.reply(reply, refuse(request, reply.caller, error))
             return None
         return delete(group, request, reply, now_ms, effects)

@@ -60,7 +60,7 @@ LONGEST_MEMBER_ID = 36
 """The longest member id, in characters. Source: KafkaApis.isMemberIdValid."""
 
 
-# --- requests without their group -------------------------------------------------------------
+# --- requests to a missing group --------------------------------------------------------------
 
 
 def validate(request: ShareGroupHeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
@@ -110,7 +110,7 @@ def wrong_kind(request: ShareGroupHeartbeatRequest, _: Caller) -> ShareGroupHear
     return _error(ErrorCode.GROUP_ID_NOT_FOUND, other_kind(request.group_id, GroupKind.SHARE))
 
 
-# --- with a group -----------------------------------------------------------------------------
+# --- requests to an existing group ------------------------------------------------------------
 
 
 class SharePlan(NamedTuple):

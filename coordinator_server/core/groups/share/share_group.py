@@ -229,7 +229,7 @@ class ShareGroup(ModernGroup):
 
     def _keep(self, names: tuple[str, ...], existing: tuple[KnownTopic, ...]) -> None:
         if len(self._existing) > len(self.members):
-            self._existing.clear()  # drop the cache: some entries belong to refused requests
+            self._existing.clear()  # drop the cache, which also has entries of refused requests
         self._existing[names] = existing
 
     def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:
@@ -261,7 +261,7 @@ class ShareGroup(ModernGroup):
             for topic_id, topic in self.states.initialized.items()
         )
 
-    # Offsets: share groups do not commit offsets
+    # Offsets: a share group has no committed offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
         """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets."""

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class SoftState(NamedTuple):
-    """The unrecorded group state after a heartbeat.
+    """The group state after a heartbeat that is not written to the log.
 
     As in Kafka, a new group does not keep this state.
     """
@@ -159,7 +159,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
             self._request, group.task_offsets.get(member_id, TaskOffsets())
         )
         if offsets is not None and member_id in group.members:
-            # The offsets are kept even if the heartbeat fails later.
+            # Keep the offsets even if the heartbeat fails later.
             group.task_offsets[member_id] = offsets
         epoch, configs = self._epoch(topics, bumps=self._bumps(before, after))
         delay_ms = self._delay_ms()

@@ -266,7 +266,7 @@ class StreamsGroup(CommittingGroup):
             revoking = current.revoking.active.get(subtopology_id, {})
             for partition in topic.partitions:
                 if is_too_long(partition.committed_metadata, limit):
-                    continue  # too long metadata fails with its own error, whatever the epoch
+                    continue  # metadata that is too long gets its own error for every epoch
                 index = partition.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:

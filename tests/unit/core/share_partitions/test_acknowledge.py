@@ -138,7 +138,7 @@ def test_what_is_not_there_is_refused() -> None:
     context.reload()
     assert context.say((5, 9, ACCEPT)) == NOT_FOUND
     context.fetch()
-    assert context.say((0, 3, ACCEPT)) is None  # the offset is below the start offset
+    assert context.say((0, 3, ACCEPT)) is None  # the offset is below the log start offset
     assert context.say((10, 12, ACCEPT)) == FIRST_IS_PAST
     assert context.say((5, 10, ACCEPT)) == LAST_IS_PAST
     context = ShareContext((5, 9)).load()

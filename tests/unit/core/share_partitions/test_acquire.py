@@ -195,7 +195,7 @@ def test_gaps_that_were_in_flight_are_fetched_again() -> None:
     assert context.fetch(batches=1) == [(10, 14, 1)]
     assert context.partition.next_fetch_offset() == 20
     assert context.say((0, 4, ACCEPT), (10, 14, ACCEPT)) is None
-    # The gap may extend further until a fetch shows its end.
+    # The gap may be longer; only a fetch shows its end.
     assert context.offsets() == (15, 19, 5)
     assert context.fetch() == [(20, 24, 1)]
     assert context.say((20, 24, ACCEPT)) is None
@@ -450,7 +450,7 @@ def test_records_are_sliced_to_what_was_acquired() -> None:
 
 
 def test_no_more_batches_than_can_be_acquired() -> None:
-    """Only as many log batches are read as can be acquired.
+    """The number of log batches that are read is limited to the batches that can be acquired.
 
     The limit counts from the first offset, or from the end of the in-flight records.
     """

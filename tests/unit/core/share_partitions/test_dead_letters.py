@@ -205,7 +205,7 @@ def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
     assert context.deliver() == [DeadLetters(0, 1, 1, True, ""), DeadLetters(4, 5, 2, False, "")]
     assert context.sent == []
     assert context.last_write() == [(0, 1, 4, 1), (4, 5, 4, 2)]
-    # The partition must fetch the gap at offset 3.
+    # The share partition must fetch the gap at offset 3.
     assert context.offsets() == (3, 6, 2)
 
 

@@ -88,7 +88,7 @@ class History:
             self.answer()
             self.check()
         assert all(one.state in DONE for one in self.records[self.log_start :])
-        # A fetch past the log end shows that no gap remains, and moves the partition's offsets.
+        # A fetch past the log end shows that no gap remains, so the partition's offsets move.
         assert self.context.partition.next_fetch_offset() >= self.end
 
     # --- steps ------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class History:
         for offset, state, count in changes:
             record = self.records[offset]
             record.owner = ""
-            if not fails:  # the state is written now, before the response
+            if not fails:  # write the state before the response
                 record.kept = (state, count)
         if self.holds_writes:
             self.pending.append((fails, changes))

@@ -35,7 +35,7 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         ([(5, 9, 0, 1)], [], [(5, 9, 0, 1)]),
         # Disjoint batches in any order are sorted.
         ([(20, 29, 0, 1)], [(5, 9, 0, 1)], [(5, 9, 0, 1), (20, 29, 0, 1)]),
-        # Batches with equal count and state are merged where they overlap or touch.
+        # Batches with the same count and state are merged where they overlap or touch.
         ([(5, 9, 2, 1)], [(5, 9, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(5, 7, 2, 1)], [(5, 9, 2, 1)]),
         ([(5, 9, 2, 1)], [(6, 12, 2, 1)], [(5, 12, 2, 1)]),
@@ -44,13 +44,13 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         # Adjacent batches with different count or state are not merged.
         ([(5, 9, 2, 1)], [(10, 12, 2, 2)], [(5, 9, 2, 1), (10, 12, 2, 2)]),
         ([(5, 9, 2, 1)], [(10, 12, 4, 1)], [(5, 9, 2, 1), (10, 12, 4, 1)]),
-        # Of batches with equal offsets, the higher count wins, then the higher state.
+        # If batches have the same offsets, the higher count wins, then the higher state.
         ([(5, 9, 4, 1)], [(5, 9, 0, 2)], [(5, 9, 0, 2)]),
         ([(5, 9, 4, 2)], [(5, 9, 2, 2)], [(5, 9, 4, 2)]),
         # The batches have equal first offsets.
         ([(5, 9, 0, 1)], [(5, 12, 0, 2)], [(5, 12, 0, 2)]),
         ([(5, 9, 0, 2)], [(5, 12, 0, 1)], [(5, 9, 0, 2), (10, 12, 0, 1)]),
-        # One batch lies within the other batch.
+        # One batch is inside the other batch.
         ([(5, 20, 0, 1)], [(8, 12, 2, 1)], [(5, 7, 0, 1), (8, 12, 2, 1), (13, 20, 0, 1)]),
         ([(5, 20, 2, 1)], [(8, 12, 0, 1)], [(5, 20, 2, 1)]),
         # The batches have equal last offsets.
@@ -59,9 +59,9 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
         # The later batch extends further than the earlier batch.
         ([(5, 20, 0, 1)], [(8, 25, 0, 2)], [(5, 7, 0, 1), (8, 25, 0, 2)]),
         ([(5, 20, 0, 2)], [(8, 25, 0, 1)], [(5, 20, 0, 2), (21, 25, 0, 1)]),
-        # All neighbours with equal count and state are merged.
+        # All adjacent batches with the same count and state are merged.
         ([(0, 4, 2, 3), (5, 9, 0, 1)], [(5, 12, 2, 3)], [(0, 12, 2, 3)]),
-        # A batch whose last offset is below its first is kept if no other batch exists.
+        # A batch whose last offset is below its first offset is kept if it is the only batch.
         ([], [(6, 3, 0, 1)], [(6, 3, 0, 1)]),
     ],
 )
@@ -153,7 +153,7 @@ def test_the_batches_of_a_large_request(width: int) -> None:
         for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
     ]
     steps = combine_in_steps(asked, len(asked))
-    assert len([None for _ in steps]) >= 9  # 5 steps sort the batches, at least 4 combine them
+    assert len([None for _ in steps]) >= 9  # 5 to sort the batches, at least 4 to combine
     made = run_all(combine_in_steps(asked, len(asked)))
     assert made == [*combine_batches((), batches, -1), invalid]
 

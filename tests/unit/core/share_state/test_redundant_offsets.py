@@ -19,7 +19,7 @@ A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
         ([(A, 1), (A, 5)], 5),
         ([(A, 1), (B, 3), (A, 5)], 3),
         ([(A, 1), (B, 3), (C, 4), (B, 6), (A, 7)], 4),
-        ([(A, 1), (B, 3), (B, 6)], 1),  # key A was not written again
+        ([(A, 1), (B, 3), (B, 6)], 1),  # key A has no later record
     ],
 )
 def test_records_below_the_oldest_needed_snapshot(

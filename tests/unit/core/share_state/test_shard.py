@@ -393,7 +393,7 @@ def test_a_share_partition_is_deleted() -> None:
     assert shard.read(B).error is E.NONE
     assert shard.delete() == OK
     assert len(shard.log) == 4
-    shard.apply(ShareSnapshot(A, None))  # a second deletion changes no state
+    shard.apply(ShareSnapshot(A, None))  # a repeated deletion changes no state
     assert shard.initialize(A, state_epoch=1) == OK
     assert shard.read(leader_epoch=0).error is E.NONE
     assert shard.state().snapshot_epoch == 0

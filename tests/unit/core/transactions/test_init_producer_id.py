@@ -11,7 +11,7 @@ from tests.unit.core.transactions.context import T0, V2, TransactionContext
 
 
 def test_the_first_producer_gets_epoch_0_and_the_next_one_1() -> None:
-    """Each new producer gets the next epoch of the same producer id."""
+    """Each InitProducerId of an id returns the same producer id with the next epoch."""
     context = TransactionContext()
     assert context.begin() == (7000, 0)
     assert context.begin() == (7000, 1)
@@ -20,7 +20,7 @@ def test_the_first_producer_gets_epoch_0_and_the_next_one_1() -> None:
 
 
 def test_an_open_transaction_is_aborted_first() -> None:
-    """An open transaction is aborted at the next epoch, and the new producer gets another one."""
+    """An open transaction is aborted with the next epoch; the new producer gets a later epoch."""
     context = TransactionContext()
     first = context.begin()
     context.add(first)

@@ -53,7 +53,7 @@ def test_a_certificate_of_today(is_rsa: bool) -> None:
 @pytest.mark.parametrize(
     ("known", "other", "expected"),
     [
-        # The key has the algorithm RSASSA-PSS instead of rsaEncryption.
+        # The key's algorithm is RSASSA-PSS instead of rsaEncryption.
         ("2a864886f70d010101", "2a864886f70d01010a", "the RSA key has 768 bits"),
         ("2a8648ce3d030107", "2a8648ce3d030108", "the curve of the key is not supported"),
     ],

@@ -235,7 +235,7 @@ def test_whoever_takes_too_long_is_closed() -> None:
 
 
 def test_a_session_goes_on_after_another_authentication() -> None:
-    """Reauthentication extends a session, whose lifetime is in the response."""
+    """Reauthentication extends the session, and the response has the new lifetime."""
     room = Room(SESSIONS)
     room.handshake()
     assert room.plain().session_lifetime_ms == SESSION_MS

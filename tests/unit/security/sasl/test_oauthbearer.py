@@ -46,7 +46,7 @@ from storage.security_state import SecurityState
 from tests.harness.clock import ManualClock
 
 KEY = rsa.generate_private_key(65537, 2048)
-NOW = int(time.time()) - 900  # tokens must be valid even if the whole run is delayed
+NOW = int(time.time()) - 900  # tokens stay valid even if the whole run is delayed
 ENDLESS = b'{"sub": "a", "exp": 1e999}'
 GOOD: dict[str, Any] = {"sub": "alice", "iat": NOW, "exp": NOW + 600, "aud": "kafka"}
 
@@ -158,7 +158,7 @@ def test_unsigned_tokens() -> None:
         _unsigned({**GOOD, "scope": 5}),
         f"{_base64(b'[' * 100_000)}.e30.",
     ],
-    ids=len,  # tokens contain the time, but all processes need the same test ids
+    ids=len,  # test ids must be the same in all processes, but tokens contain the time
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
     """Each token is refused for one reason."""

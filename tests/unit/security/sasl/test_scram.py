@@ -92,7 +92,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
     """A token's id is the user name, and the client becomes its owner for the token's lifetime."""
     server = Scram(mechanism, Credentials(), Tokens())
     first = server.evaluate(f"n,a=token-id,n=token-id,r=x,tokenauth={value}".encode()).decode()
-    # The last of two tokenauth values counts.
+    # If tokenauth occurs twice, the last value counts.
     counts = f"n=token-id,r=x,tokenauth={value.split('=')[-1]}"
     channel = base64.b64encode(b"n,a=token-id,").decode()
     final = scram_final(counts, first, "pencil", channel=channel, hash_name=mechanism.hash_name)
@@ -104,7 +104,7 @@ def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
 
 @pytest.mark.parametrize("first", [b"n,,n=token-id,r=x", b"n,,n=token-id,r=x,tokenauth=no"])
 def test_a_token_has_to_be_announced(first: bytes) -> None:
-    """A token must be announced; its id alone is no user name."""
+    """A login with a delegation token needs `tokenauth`; the token id alone is not a user name."""
     server = Scram(SHA_256, Credentials(), Tokens())
     with pytest.raises(SaslRefusalError, match="Invalid user credentials"):
         server.evaluate(first)

@@ -22,7 +22,7 @@ ALICE = "CN=Alice,OU=Users,O=Tests,C=DE"
         # Java replaces every match: the whole text, and the empty match at the end.
         ("RULE:.*/x/", "xx"),
         ("RULE:^(?<who>CN=[^,]*).*$/${who}/", "CN=Alice"),
-        # A group number has as many digits as the highest group; further digits are text.
+        # A group number has at most as many digits as the highest group; further digits are text.
         ("RULE:^CN=(.*?),.*$/$12/", "Alice2"),
         ("RULE:^CN=(.*?),.*$/$1$2/", "Alice$2"),
         (r"RULE:^CN=(.*?),.*$/\$1\\/", "$1\\"),
@@ -52,7 +52,8 @@ def test_no_rule_matches() -> None:
         ("RULE:a/$1/", "no group 1"),
         ("RULE:a/$/", "names no group"),
         ("RULE:a/${b}/", "no group b"),
-        # Kafka has a bug: it escapes the second reference at its original position.
+        # Kafka has a bug: it escapes the second reference at the position that it had before the
+        # first replacement.
         ("RULE:(a)/$2$3/", "no group 3"),
     ],
 )

@@ -34,8 +34,8 @@ def _assign_homogeneous(spec: GroupSpec) -> Computation[Assignment]:
     unfilled: list[tuple[str, int]] = []
     members_left = len(spec.members)
     for member_id, member in spec.members.items():
-        # Give an extra partition to a member that already owns more than the quota, else to one of
-        # the last members.
+        # Give extra partitions first to members that already own more than the quota, then to the
+        # last members.
         has_extra = extras > 0
         kept, revoked, room = _kept(member.partitions, topic_ids, quota + has_extra)
         if room and has_extra and members_left > extras:
@@ -86,7 +86,7 @@ class _Kept(NamedTuple):
 
 
 def _kept(partitions: Partitions, topic_ids: frozenset[bytes], quota: int) -> _Kept:
-    """Return the kept partitions (at most `quota`), the revoked ones, and the room that is left."""
+    """Return the kept (at most `quota`) and the revoked partitions, and the remaining quota."""
     kept: dict[bytes, frozenset[int]] = {}
     revoked: list[tuple[bytes, int]] = []
     for topic_id, of_topic in sorted(partitions.items(), key=itemgetter(0)):

@@ -57,7 +57,7 @@ class Process:
 
     def add_task(self, member_id: str, task: TaskId, *, is_active: bool) -> int:
         """Add a task to a member; return the member's number of tasks."""
-        self._by_load = None  # the queue order is now invalid
+        self._by_load = None  # the counts have changed, so the order of the queue is invalid
         return self._add(member_id, task, is_active=is_active)
 
     def add_task_to_least_loaded(self, task: TaskId, *, is_active: bool) -> int:
@@ -161,7 +161,7 @@ class _Quota:
         return -(-self._tasks // self._members) if self._members else 0
 
     def note(self, count: int) -> None:
-        """Record that a member has `count` tasks now."""
+        """Update the share after a member has got `count` tasks."""
         if count == self.each:
             self._tasks -= count
             self._members -= 1
@@ -356,7 +356,7 @@ class _StickyBuilder:
 
 
 def _least_loaded(members: list[_StickyMember], task: TaskId | None = None) -> _StickyMember | None:
-    """Return the least-loaded member: the first, or a later one with lower process and own load.
+    """Return the first member, unless a later member and its process both have less load.
 
     With a `task`, only members whose process does not have the task count; None if there is none.
     Source: findPrevMemberWithLeastLoad.

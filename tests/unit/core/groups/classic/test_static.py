@@ -24,7 +24,7 @@ def restarted(context: GroupContext, member: Member, **options: object) -> Membe
         context.broker,
         "X",
         instance_id=member.instance_id,
-        **fields | options,  # type: ignore[arg-type]  # options of Member
+        **fields | options,  # type: ignore[arg-type]  # keyword options
     )
 
 

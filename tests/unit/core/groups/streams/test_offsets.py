@@ -166,7 +166,7 @@ def test_deleting_a_group() -> None:
     group = context.group
     assert not group.is_blank
     with pytest.raises(AssertionError):
-        group.end(None, 0, None)  # type: ignore[arg-type]  # whatever it is called with
+        group.end(None, 0, None)  # type: ignore[arg-type]  # arguments are ignored
     assert context.broker.delete().error is NONE
     assert context.broker.any_group is None
     assert context.broker.replayed().is_blank

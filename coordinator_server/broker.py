@@ -64,6 +64,7 @@ class Broker:
         self.clock, self.client_clock, self.machine_clock = shared.clocks
         self.cluster_id = shared.cluster_id
         self.topics = shared.topics
+        self.recent_deletions = shared.recent_deletions
         self.group_configs = shared.group_configs
         self.telemetry = shared.telemetry
         self.dynamic_configs = shared.dynamic_configs

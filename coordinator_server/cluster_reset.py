@@ -44,6 +44,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
             broker.forget()
         if topics:
             run_all(cluster.topics.delete(topics))
+        cluster.shared.recent_deletions.clear()
         cluster.group_configs.clear()
         cluster.telemetry.clear()
         run_all(cluster.dynamic_configs.clear())

@@ -50,6 +50,7 @@ from coordinator_server.telemetry.telemetry import Telemetry
 from coordinator_server.topics.manager import TopicManager, new_topic_id
 from coordinator_server.topics.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from coordinator_server.topics.producer_ids import ProducerIdManager
+from coordinator_server.topics.recent_deletions import RecentDeletions
 from coordinator_server.topics.topic_configs import LogDefaults, log_defaults
 from storage.local_disk import LocalDisk
 from storage.log_manager import LogManager
@@ -150,6 +151,7 @@ def _shared_state(
         own_directory=own_directory,
         flusher=flusher,
         topics=topics,
+        recent_deletions=RecentDeletions(machine_clock),
         fetch_purgatory=fetch_purgatory,
         producer_ids=ProducerIdManager(logs.next_producer_ids),
         dynamic_configs=dynamic_configs,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from coordinator_server.telemetry.telemetry import Telemetry
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
+    from coordinator_server.topics.recent_deletions import RecentDeletions
     from storage.open_files import StorageCounts
 
 
@@ -62,6 +63,7 @@ class SharedState(NamedTuple):
     own_directory: OwnDirectory | None
     flusher: Flusher
     topics: TopicManager
+    recent_deletions: RecentDeletions
     fetch_purgatory: KeyedPurgatory
     producer_ids: ProducerIdManager
     dynamic_configs: DynamicConfigs

@@ -110,6 +110,7 @@ def _delete_found(broker: Broker, results: dict[Topic, DeletableTopicResult]) ->
             result.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
     try:
         if topics:
+            broker.recent_deletions.add(topic.name for topic in topics)
             yield from broker.topics.delete(topics)
     except StorageError as error:
         for topic in topics:

@@ -1,8 +1,9 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
 A topic that this request auto-creates is included in the response. Kafka, whose controller creates
-the topic later, first responds UNKNOWN_TOPIC_OR_PARTITION (docs/decisions/0014). Existing topics
-come first in the response.
+the topic later, first responds UNKNOWN_TOPIC_OR_PARTITION. So does this broker, without creating
+the topic, for a moment after a deletion (docs/decisions/0014). Existing topics come first in the
+response.
 """
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def _asked(
             assert name is not None
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if broker.topics.creation_error(name) is None:
-                to_create.append(name)
+                # A client that has just deleted the topic may be verifying that it is gone.
+                if name not in broker.recent_deletions:
+                    to_create.append(name)
             elif name_error(name) is not None:
                 error = ErrorCode.INVALID_TOPIC_EXCEPTION
             unknown.append(

@@ -55,3 +55,15 @@ async def test_a_reset_waits_for_what_large_requests_are_doing() -> None:
     assert len(made) == 5
     assert not list(nodes.cluster.topics.all_topics())
     await nodes.cluster.stop()
+
+
+async def test_a_topic_can_be_created_at_once_after_a_reset() -> None:
+    """A topic that the reset deletes, or that was deleted right before it, is created again."""
+    nodes = Nodes(None, 1)
+    deletions = nodes.cluster.shared.recent_deletions
+    nodes.cluster.topics.create("a", 1, {})
+    deletions.add(["b"])
+    await reset(nodes.cluster)
+    assert "a" not in deletions
+    assert "b" not in deletions
+    await nodes.cluster.stop()

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from protocol.apis.delete_topics import DeleteTopicsRequest
 from protocol.apis.describe_cluster import DescribeClusterRequest
 from protocol.apis.metadata import MetadataRequest, MetadataRequestTopic
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
+from storage.memory_disk import MemoryDisk
 from tests.harness.broker import MemoryBroker
 from tests.harness.clock import START_MS
 from tests.harness.records import batch
@@ -84,6 +86,42 @@ def test_an_asked_for_topic_is_created(version: int) -> None:
     assert len(first.topics[1].partitions) == 3
     assert {partition.leader_id for partition in first.topics[1].partitions} == {1}
     assert ask(broker, request("new"), version).topics == [first.topics[1]]
+
+
+def delete(broker: MemoryBroker, *names: str) -> None:
+    """Delete topics with DeleteTopics."""
+    response = broker.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=1000), 5)
+    assert {topic.error_code for topic in response.responses} == {0}
+
+
+def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> None:
+    """Each request within this time gets UNKNOWN_TOPIC_OR_PARTITION; other topics are created."""
+    broker = MemoryBroker(MemoryDisk(), 2)
+    ask(broker, request("a", "b"))
+    delete(broker, "a", "b")
+    assert errors(ask(broker, request("a", "new"))) == [("a", UNKNOWN), ("new", 0)]
+    broker.advance(499)
+    assert errors(broker.ask(request("a"), 12, node_id=2)) == [("a", UNKNOWN)]
+    broker.topics.create("b", 1, {})
+    assert errors(ask(broker, request("b"))) == [("b", 0)]
+    broker.advance(1)
+    assert errors(ask(broker, request("a"))) == [("a", 0)]
+
+
+def test_only_deletions_of_the_last_half_second_are_kept_in_memory() -> None:
+    """A deletion drops earlier ones. A topic that is deleted twice is kept from the second time."""
+    broker = MemoryBroker()
+    deletions = broker.shared.recent_deletions
+    deletions.add(["a", "b"])
+    broker.advance(400)
+    deletions.add(["a", "c"])
+    broker.advance(100)
+    assert [name in deletions for name in "abc"] == [True, False, True]
+    deletions.add(["d"])
+    assert len(deletions) == 3
+    broker.advance(500)
+    deletions.add(["e"])
+    assert len(deletions) == 1
 
 
 def test_a_topic_is_not_created_against_anybodys_will() -> None:

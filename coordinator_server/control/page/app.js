@@ -4,7 +4,7 @@
 // `every` (ms between refreshes) and `wants(event, parts)` (whether an event needs a refresh). Its
 // address is the part behind `#`, so that each state of the page has a link.
 
-import { follow, get, token } from "./api.js";
+import { ApiError, follow, get, token } from "./api.js";
 import { count, h, morph } from "./dom.js";
 import { cluster, link, place, say } from "./ui.js";
 import { clients } from "./views/clients.js";
@@ -117,6 +117,7 @@ async function refresh() {
       location.hash = place(["login"], { then: address });
       return;
     }
+    if (!(error instanceof ApiError)) console.error(error);
     tree = h("div", null, h("h1", null, view.title(parts)), problem(error));
   } finally {
     run.isLoading = false;

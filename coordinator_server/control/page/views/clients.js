@@ -2,7 +2,7 @@
 
 import { all } from "../api.js";
 import { bytes, count, h, time } from "../dom.js";
-import { action, changeColumn, field, more, place, remove, table } from "../ui.js";
+import { action, changeColumn, cluster, field, more, place, remove, table } from "../ui.js";
 
 // The age changes all the time, and would make every row new.
 const withoutAge = ({ age_ms: _, ...connection }) => connection;
@@ -27,7 +27,8 @@ export const clients = {
       ],
       ["Principal", (row) => row.principal],
       ["Address", (row) => row.remote],
-      ["Broker", (row) => `${row.broker}, ${row.listener}`, "short"],
+      cluster.current.brokers > 1 ? ["Broker", (row) => String(row.broker)] : null,
+      ["Listener", (row) => row.listener, "short"],
       ["Since", (row) => time(row.connected_at_ms)],
       ["Last request", (row) => time(row.last_request_at_ms)],
       ["Requests", (row) => count(row.requests), "number"],
@@ -61,7 +62,7 @@ export const clients = {
           oninput: change("topic"),
         }),
       ),
-      table("Connections", columns, entries.map(withoutAge), {
+      table("Connections", columns.filter(Boolean), entries.map(withoutAge), {
         isTitled: true,
         isPure: true,
         key: (row) => `connection ${row.id}`,

@@ -17,8 +17,8 @@ AUTHORIZER_SETTINGS = (
         "authorizer.class.name",
         Kind.STRING,
         "",
-        f"`{AUTHORIZER_CLASS}` has every request authorized by ACLs; empty: everybody may do "
-        "everything.",
+        f"With `{AUTHORIZER_CLASS}` every request is authorized by ACLs; if empty, every client "
+        "may do everything.",
     ),
     Setting(
         "super.users",
@@ -31,7 +31,7 @@ AUTHORIZER_SETTINGS = (
         "allow.everyone.if.no.acl.found",
         Kind.BOOLEAN,
         False,
-        "Whether everybody may do everything to a resource that no ACL is for.",
+        "Whether every client may access a resource that has no ACL.",
         internal=True,
     ),
 )

@@ -36,14 +36,15 @@ CONNECTION_RATE = "max.connection.creation.rate"
 
 QUOTAS = (
     Setting("quota.window.num", Kind.INT, 11,
-            "Samples that the quotas of clients look back on.", 1, INT_MAX),
-    Setting("quota.window.size.seconds", Kind.INT, 1, "The length of each of them.", 1, INT_MAX),
+            "Number of windows over which client quotas are measured.", 1, INT_MAX),
+    Setting("quota.window.size.seconds", Kind.INT, 1,
+            "Length of these windows in seconds.", 1, INT_MAX),
     Setting("controller.quota.window.num", Kind.INT, 11,
-            "Samples that the quotas of topic changes look back on.", 1, INT_MAX),
+            "Number of windows over which controller mutation quotas are measured.", 1, INT_MAX),
     Setting("controller.quota.window.size.seconds", Kind.INT, 1,
-            "The length of each of them.", 1, INT_MAX),
+            "Length of these windows in seconds.", 1, INT_MAX),
     Setting(CONNECTION_RATE, Kind.INT, INT_MAX,
-            "Most connections a second that are accepted; also of one listener, as "
+            "Maximum number of accepted connections per second. For a single listener: "
             "`listener.name.NAME.max.connection.creation.rate`.", 0, INT_MAX),
 )  # fmt: skip
 
@@ -53,9 +54,9 @@ DEV_SETTINGS = (
         "dev.security.dir",
         Kind.STRING,
         None,
-        "Directory (ours) with an authority, certificates, users and settings of clients, which "
-        "are made at the first start. With it listeners of the protocol PLAINTEXT are SASL_SSL "
-        "and the authorizer is on, see dev-security.md.",
+        "Directory (ours) for a CA, certificates, users and client settings, which the first "
+        "start creates. If set, PLAINTEXT listeners become SASL_SSL and the authorizer is "
+        "enabled; see dev-security.md.",
     ),
 )
 
@@ -67,143 +68,153 @@ QUORUM_VOTERS = "controller.quorum.voters"
 # fmt: off
 _LISTENERS = (
     _list("listeners", ("PLAINTEXT://:9092",),
-         "Where to listen, NAME://HOST:PORT. An empty host is every interface, port 0 picks one."),
+         "Listeners, as NAME://HOST:PORT. An empty host listens on all interfaces; port 0 selects "
+         "a free port."),
     _list("advertised.listeners", ("auto",),
-         "Addresses that clients get, NAME://HOST:PORT. With `auto` (ours) each client gets the "
-         "address that it reached us by, which DescribeConfigs shows; see docker.md."),
+         "Addresses that clients get, as NAME://HOST:PORT. With `auto` (ours) each client gets "
+         "the address to which it connected, also in DescribeConfigs; see docker.md."),
     _string("published.host", None,
-         "Host (ours) for clients that came through a published port of a container: the "
-         "gateway, and with a value also all who are in no network of ours. Without one it is "
-         "localhost in a container, and for the gateway only."),
+         "Advertised host (ours) for clients that connect through a published port of a "
+         "container, that is, from the gateway of its network. If set, it also applies to clients "
+         "outside of the container's networks. Default: localhost in a container, for the gateway "
+         "only."),
     _int("published.port", 0,
-         "Port (ours) at which the listener is published, 0 for its own port; further brokers "
-         "count on.", most=65535),
+         "Published port of the listener (ours), 0 for its own port; each further broker uses the "
+         "next port.", most=65535),
     _string("listener.security.protocol.map",
          "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-         "Security protocol of each listener name; a name that is not in the map is its own "
+         "Security protocol of each listener name; a name that is not in the map must be a "
          "protocol."),
     _list("controller.listener.names", None,
-         "Listeners of a KRaft controller; they are left out, there is no controller here."),
-    _list(QUORUM_VOTERS, (), "Controllers, ID@HOST:PORT; there are none here.",
+         "Listeners of a KRaft controller. They are ignored, because this broker has no "
+         "controller."),
+    _list(QUORUM_VOTERS, (), "Controllers, as ID@HOST:PORT. This broker has no controllers.",
          may_be_empty=True),
     _int("node.id", 1, "Id of this broker."),
-    _int("broker.id", -1, "Older name of node.id, for which it counts.", least=-1),
+    _int("broker.id", -1, "Older name of node.id.", least=-1),
     _string("broker.rack", None, "Rack of this broker, or of all brokers of the process."),
     _int("broker.count", 1,
-         "Brokers in this process (ours): the first has node.id and the ports of listeners, each "
-         "further one the next id and the next ports. See cluster.md.", least=1, most=64),
+         "Number of brokers in this process (ours). The first has node.id and the ports of "
+         "listeners; each further broker has the next id and the next ports. See cluster.md.",
+         least=1, most=64),
 )
 
 _SOCKETS = (
     _int("socket.request.max.bytes", 104857600,
-         "Largest request in bytes; a longer one closes its connection.", least=1),
-    _int("socket.listen.backlog.size", 50, "Connections that may wait to be accepted.", least=1),
+         "Maximum size of a request in bytes; a larger request closes its connection.", least=1),
+    _int("socket.listen.backlog.size", 50,
+         "Maximum number of connections that wait to be accepted.", least=1),
     _int("max.connections", INT_MAX,
-         "Most connections at a time, one more waits until another one ends; also of one "
-         "listener, as `listener.name.NAME.max.connections`."),
+         "Maximum number of open connections; a further connection waits until another is closed. "
+         "For a single listener: `listener.name.NAME.max.connections`."),
     _int("max.connections.per.ip", INT_MAX,
-         "Most connections from one address; one more is closed at once."),
+         "Maximum number of connections from one address; a further connection is closed "
+         "immediately."),
     _string("max.connections.per.ip.overrides", "",
-            "Other limits of single addresses, HOST:COUNT,HOST:COUNT."),
+            "Limits for single addresses, as HOST:COUNT,HOST:COUNT."),
     _long("connections.max.idle.ms", 600000,
-         "A connection that is silent for so long is closed; negative turns it off.", least=-1),
+         "Idle time after which a connection is closed; a negative value disables this.", least=-1),
 )
 
 _GROUPS = (
     _int("group.min.session.timeout.ms", 6000,
-         "Shortest session timeout that a member may ask for."),
+         "Minimum session timeout that a member can request."),
     _int("group.max.session.timeout.ms", 1800000,
-         "Longest session timeout that a member may ask for."),
+         "Maximum session timeout that a member can request."),
     _int("group.initial.rebalance.delay.ms", 3000,
          "How long the first rebalance of an empty group waits for more members."),
-    _int("group.max.size", INT_MAX, "Most members of a classic group.", least=1),
+    _int("group.max.size", INT_MAX, "Maximum number of members of a classic group.", least=1),
     _boolean("group.events.enable", True,
          "Whether rebalances are written to the topic __group_events (ours)."),
     _boolean("group.events.listed", False,
-             "Whether listings of all topics have __group_events; a request that names the topic "
-             "always finds it (ours)."),
+             "Whether requests for all topics return __group_events (ours); requests that name "
+             "the topic always return it."),
     _int("group.events.history.size", 32,
-         "Records of rebalances that are kept in memory for each group (ours)."),
+         "Number of rebalance records that are kept in memory for each group (ours)."),
     _list("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
-         "Group protocols that are on. Classic has to be, and share groups are on in any case; "
-         "deprecated, as in Kafka.", choices=("classic", "consumer", "streams", "share")),
+         "Enabled group protocols; `classic` is required, and share groups are always enabled. "
+         "Deprecated, as in Kafka.", choices=("classic", "consumer", "streams", "share")),
     _int("group.coordinator.append.linger.ms", -1,
-         "Longest time that a group's writes may be gathered into one batch, -1 as long as the "
-         "load asks for. What waits in the mailbox is written at once here, nothing ever lingers.",
+         "Maximum time for which Kafka collects writes of a group into one batch; -1 adapts it to "
+         "the load. This broker writes all waiting requests immediately.",
          least=-1),
     _int("group.coordinator.threads", 4, "Threads of the group coordinator.", least=1),
     _int("group.coordinator.background.threads", 2,
-         "Threads that compute assignments and look topics up.", least=1),
+         "Threads that compute assignments and resolve regular expressions.", least=1),
     _int("group.coordinator.cached.buffer.max.bytes", 1048588,
-         "Largest buffer that the coordinator keeps for its next write.", least=524288),
+         "Maximum size of the buffer that the coordinator keeps for its next write.", least=524288),
 )
 
 _OFFSETS = (
     _int("offset.metadata.max.bytes", 4096,
-         "Longest metadata text of a commit, in UTF-16 units."),
+         "Maximum length of the metadata of a commit, in UTF-16 code units."),
     _int("offsets.retention.minutes", 10080,
-         "How long offsets are kept once their group is empty.", least=1),
+         "Time for which offsets are kept after their group has become empty.", least=1),
     _long("offsets.retention.check.interval.ms", 600000,
-         "How often expired offsets are looked for.", least=1),
-    _int("offsets.commit.timeout.ms", 5000, "Longest time that a group's write may take.", least=1),
+         "Interval between checks for expired offsets.", least=1),
+    _int("offsets.commit.timeout.ms", 5000, "Maximum duration of a write of a group.", least=1),
     _int("offsets.load.buffer.size", 5242880,
-         "Bytes read at a time when the offsets log is loaded.", least=1),
+         "Number of bytes per read while the offsets log is loaded.", least=1),
     _int("offsets.topic.num.partitions", 50,
          "Partitions of __consumer_offsets when it is created.", least=1),
     _short("offsets.topic.replication.factor", 3,
          "Replicas of __consumer_offsets, at most as many as there are brokers.", least=1),
     _int("offsets.topic.segment.bytes", 104857600,
-         "Segment size of __consumer_offsets; the least that a topic may have.", least=1048576),
+         "Segment size of __consumer_offsets, the minimum for topics.", least=1048576),
     _int("offsets.topic.compression.codec", 0,
-         "Compression of what the coordinator writes; only 0 (none) is served.", least=0, most=0),
+         "Compression of the coordinator's records; only 0 (none) is supported.", least=0, most=0),
 )
 
 _TOPICS = (
-    _boolean("auto.create.topics.enable", True, "Whether asking for a topic may create it."),
+    _boolean("auto.create.topics.enable", True,
+         "Whether a Metadata request may create a missing topic."),
     _string("create.topics", None,
-            "Topics (ours) that are created at the start unless they exist, as wurstmeister/kafka "
-            "does: NAME:PARTITIONS:REPLICAS[:CLEANUP.POLICY][ --config NAME=VALUE]..."),
+            "Topics (ours) that are created at the start if they do not exist, in the format of "
+            "wurstmeister/kafka: NAME:PARTITIONS:REPLICAS[:CLEANUP.POLICY][ --config "
+            "NAME=VALUE]..."),
     _string("create.topics.separator", ",",
-            "Characters (ours), each of which separates topics in create.topics; line breaks and "
-            "blanks do so always."),
+            "Characters that separate topics in create.topics (ours), in addition to line breaks "
+            "and blanks."),
     _boolean("delete.topic.enable", True, "Whether topics can be deleted."),
-    _int("num.partitions", 1, "Partitions of a topic that names none.", least=1),
+    _int("num.partitions", 1, "Default number of partitions of a new topic.", least=1),
     _int("default.replication.factor", 1,
-         "Replicas of a topic that names none.", least=1, most=32767),
+         "Default replication factor of a new topic.", least=1, most=32767),
     _int("max.request.partition.size.limit", 2000,
-         "Most partitions that one DescribeTopicPartitions answer holds.", least=1),
+         "Maximum number of partitions in a DescribeTopicPartitions response.", least=1),
     _int("telemetry.max.bytes", 1024 * 1024,
-         "Most bytes of metrics in one PushTelemetry request, also after decompression.", least=1),
-    _int("fetch.max.bytes", 57671680, "Most bytes of one Fetch answer.", least=1024),
+         "Maximum size in bytes of the metrics in a PushTelemetry request, also after "
+         "decompression.", least=1),
+    _int("fetch.max.bytes", 57671680, "Maximum size in bytes of a Fetch response.", least=1024),
     _int("max.incremental.fetch.session.cache.slots", 1000,
-         "Fetch sessions that are kept at a time."),
+         "Maximum number of fetch sessions."),
     _int("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS,
-         "How long the sequence numbers of a silent producer are kept.", least=1),
+         "Time for which the sequence numbers of an inactive producer are kept.", least=1),
     _int("producer.id.expiration.check.interval.ms", 600000,
-         "How often silent producers are looked for, to forget them.",
+         "Interval between checks for inactive producers.",
          least=1)._replace(internal=True),
 )
 
 _TRANSACTIONS = (
     _int("transaction.max.timeout.ms", 900000,
-         "Longest transaction timeout that a producer may ask for.", least=1),
+         "Maximum transaction timeout that a producer can request.", least=1),
     _int("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10000,
-         "How often transactions that are open for too long are looked for, to abort them.",
+         "Interval at which transactions that exceed their timeout are aborted.",
          least=1),
     _int("transactional.id.expiration.ms", 604800000,
-         "How long an unused transactional id is kept.", least=1),
+         "Time after which an unused transactional id is removed.", least=1),
     _int("transaction.remove.expired.transaction.cleanup.interval.ms", 3600000,
-         "How often unused transactional ids are looked for.", least=1),
+         "Interval between checks for unused transactional ids.", least=1),
     _boolean("transaction.partition.verification.enable", True,
-         "Whether records are refused for a partition that is not in the transaction (KIP-890)."),
+         "Whether the broker refuses records for a partition that is not in the transaction "
+         "(KIP-890)."),
     _int("add.partitions.to.txn.retry.backoff.ms", 20,
-         "How long Kafka waits before it asks again whether records belong to the transaction, "
-         "while the one before is ending. Here an end is answered once it is done.", least=1),
+         "Pause before Kafka verifies a partition again while the previous transaction is ending. "
+         "This broker responds to EndTxn after the transaction has ended.", least=1),
     _int("add.partitions.to.txn.retry.backoff.max.ms", 100,
-         "For how long Kafka asks again.", least=0),
+         "Maximum time for which Kafka repeats the verification.", least=0),
     _boolean("transaction.two.phase.commit.enable", False,
-         "Whether Kafka allows transactions that never time out (KIP-939). It takes "
-         "InitProducerId 6, which Kafka does not advertise either."),
+         "Whether transactions without a timeout are allowed (KIP-939). They need InitProducerId "
+         "6, which neither Kafka nor this broker advertises."),
     _int("transaction.state.log.num.partitions", 50,
          "Partitions of __transaction_state when it is created.", least=1),
     _short("transaction.state.log.replication.factor", 3,
@@ -211,9 +222,9 @@ _TRANSACTIONS = (
     _int("transaction.state.log.segment.bytes", 104857600,
          "Segment size of __transaction_state.", least=1),
     _int("transaction.state.log.min.isr", 2,
-         "Replicas that must have a record of __transaction_state; there is one log.", least=1),
+         "Minimum in-sync replicas of __transaction_state; all replicas share one log.", least=1),
     _int("transaction.state.log.load.buffer.size", 5242880,
-         "Bytes that are read at a time when transactional ids are loaded.", least=1),
+         "Number of bytes per read while transactional ids are loaded.", least=1),
 )
 
 _SHARE_COORDINATOR = (
@@ -226,36 +237,38 @@ _SHARE_COORDINATOR = (
     _short("share.coordinator.state.topic.min.isr", 2,
          "min.insync.replicas of __share_group_state when it is created.", least=1),
     _int("share.coordinator.state.topic.compression.codec", 0,
-         "Compression of what the share coordinator writes; only 0 (none) is served.",
+         "Compression of the share coordinator's records; only 0 (none) is supported.",
          least=0, most=0),
     _int("share.coordinator.state.topic.prune.interval.ms", 300000,
-         "How often records of __share_group_state that are out of date are deleted.",
+         "Interval at which outdated records of __share_group_state are deleted.",
          least=1)._replace(internal=True),
     _int("share.coordinator.snapshot.update.records.per.snapshot", 500,
-         "Updates of a share partition after which its whole state is written.", most=500),
+         "Number of updates of a share partition after which a snapshot is written.", most=500),
     _int("share.coordinator.cold.partition.snapshot.interval.ms", 300000,
-         "After how long the state of a share partition is written again, so that what lies "
-         "before it can be deleted.", least=1)._replace(internal=True),
+         "Age at which the snapshot of a share partition is rewritten, so that earlier records "
+         "can be deleted.", least=1)._replace(internal=True),
     _int("share.coordinator.append.linger.ms", -1,
-         "Longest time that writes may be gathered into one batch, -1 as long as the load asks "
-         "for. Nothing ever lingers here.", least=-1),
+         "Maximum time for which Kafka collects writes into one batch; -1 adapts it to the load. "
+         "This broker writes immediately.", least=-1),
     _int("share.coordinator.write.timeout.ms", 5000,
-         "Longest time that a write of the share coordinator may take.", least=1),
+         "Maximum duration of a write of the share coordinator.", least=1),
     _int("share.coordinator.load.buffer.size", 5242880,
-         "Bytes that are read at a time when __share_group_state is loaded.", least=1),
+         "Number of bytes per read while __share_group_state is loaded.", least=1),
     _int("share.coordinator.threads", 1, "Threads of the share coordinator.", least=1),
     _int("share.coordinator.cached.buffer.max.bytes", 1048588,
-         "Largest buffer that the share coordinator keeps for its next write.", least=524288),
+         "Maximum size of the buffer that the share coordinator keeps for its next write.",
+         least=524288),
 )
 
 _LOGS = (
     _list("log.dir", ("/tmp/kafka-logs",), "Data directory, if log.dirs is not set."),
     _list("log.dirs", None, "Data directory; only the first of a list is used."),
-    _list("cordoned.log.dirs", (), "Data directories that take no new partitions.",
+    _list("cordoned.log.dirs", (), "Data directories that get no new partitions.",
          may_be_empty=True),
-    _long("log.retention.check.interval.ms", 300000, "How often retention is applied.", least=1),
+    _long("log.retention.check.interval.ms", 300000,
+         "Interval between checks of retention.", least=1),
     _boolean("log.cleaner.enable", True, "Whether logs are compacted."),
-    _long("log.cleaner.backoff.ms", 15000, "Pause of the cleaner when nothing is to do."),
+    _long("log.cleaner.backoff.ms", 15000, "Pause of the cleaner when no log needs compaction."),
 )
 
 _TOPIC_DEFAULTS = tuple(
@@ -337,12 +350,13 @@ def describe() -> str:
     lines = [
         "# Settings",
         "",
-        f"Names and defaults are those of Apache Kafka {REFERENCE_VERSION}; (ours) marks our own.",
-        "Printed by `coordinator-server settings`. Order: default < properties file <",
-        "environment (`KAFKA_GROUP_MAX_SIZE`: `_` is `.`, `__` is `_`, `___` is `-`) < `--set`.",
-        "A setting of Kafka's that is not in these tables, or has no effect, is named in one",
-        "warning line. What Kafka does not know either is named beside the setting that was",
-        "probably meant; `serve --strict` refuses it.",
+        f"Names and defaults are those of Apache Kafka {REFERENCE_VERSION}; settings that only",
+        "this broker has are marked with (ours). `coordinator-server settings` prints this page.",
+        "Precedence: default < properties file < environment variable < `--set`. In the name of",
+        "a variable such as `KAFKA_GROUP_MAX_SIZE`, `_` becomes `.`, `__` becomes `_`, and `___`",
+        "becomes `-`. At start, one warning line lists settings of Kafka that are not in these",
+        "tables or have no effect. If Kafka does not have a setting either, the line suggests the",
+        "closest name, and `serve --strict` refuses the setting.",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", "| name | type | default | range | meaning |"]

@@ -240,7 +240,7 @@ class GroupMetadata(Group):
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return NONE for a member of this generation, and in Empty for a caller without a generation."""
+        """Return NONE for members of this generation; if Empty, for callers without one."""
         state = self.state
         generation_id = request.generation_id_or_member_epoch
         if state is EMPTY and generation_id < 0:

@@ -49,7 +49,7 @@ def main(
         parser().error(_describe_unknown_command(argv[0]))
     options = parser().parse_args(argv)
     if options.command == "settings":
-        from coordinator_server.config.settings import describe
+        from coordinator_server.config.settings_page import describe
 
         print(describe(), end="")
         return 0

@@ -14,7 +14,7 @@ from coordinator_server.config.dynamic_settings import (
     CLUSTER_LEVEL_LISTENER,
     DYNAMIC,
     LOG_SETTINGS,
-    PER_BROKER,
+    ONLY_PER_BROKER,
     RECONFIGURED_LISTENER,
     SECURITY,
     THREADS,
@@ -113,7 +113,7 @@ def names_error(
             fixed.add(name)
         if name in SECURITY:
             security.add(name)
-        if name in PER_BROKER or (listener is not None and stem not in CLUSTER_LEVEL_LISTENER):
+        if name in ONLY_PER_BROKER or (listener is not None and stem not in CLUSTER_LEVEL_LISTENER):
             of_brokers.add(name)
         if problem is None and stem in DYNAMIC and (setting := setting_of(stem)) is not None:
             problem = _value_error(setting, text)

@@ -52,7 +52,7 @@ _LISTENER = frozenset(
     }
 )
 
-PER_BROKER = _LISTENER | {"cordoned.log.dirs"}
+ONLY_PER_BROKER = _LISTENER | {"cordoned.log.dirs"}
 """Settings that cannot be set cluster-wide (PER_BROKER_CONFIGS)."""
 
 RECONFIGURED_LISTENER = (_LISTENER | CLUSTER_LEVEL_LISTENER) - {
@@ -78,7 +78,7 @@ THREADS = (
 """Sizes of thread pools, which can at most double or halve in one change."""
 
 DYNAMIC = (
-    PER_BROKER
+    ONLY_PER_BROKER
     | CLUSTER_LEVEL_LISTENER
     | LOG_SETTINGS
     | {setting.name for setting in INERT_SETTINGS}

@@ -25,7 +25,7 @@ from coordinator_server.config.security_settings import (
     SASL_SETTINGS,
     TLS_SETTINGS,
 )
-from storage.config_def import INT_MAX, LONG_MAX, Kind, Setting, render
+from storage.config_def import INT_MAX, Kind, Setting
 from storage.topic_settings import (
     PRODUCER_ID_EXPIRATION_MS,
     TOPIC_SETTINGS,
@@ -341,50 +341,3 @@ WITHOUT_EFFECT: frozenset[str] = frozenset(
     }
 )
 """Settings that are checked and described but have no effect."""
-
-
-def describe() -> str:
-    """Return the table as Markdown, for docs/settings.md."""
-    from protocol import REFERENCE_VERSION
-
-    lines = [
-        "# Settings",
-        "",
-        f"Names and defaults are those of Apache Kafka {REFERENCE_VERSION}; settings that only",
-        "this broker has are marked with (ours). `coordinator-server settings` prints this page.",
-        "Precedence: default < properties file < environment variable < `--set`. In the name of",
-        "a variable such as `KAFKA_GROUP_MAX_SIZE`, `_` becomes `.`, `__` becomes `_`, and `___`",
-        "becomes `-`. At start, one warning line lists settings of Kafka that are not in these",
-        "tables or have no effect. If Kafka does not have a setting either, the line suggests the",
-        "closest name, and `serve --strict` refuses the setting.",
-    ]
-    for title, section in SECTIONS:
-        lines += ["", f"## {title}", "", "| name | type | default | range | meaning |"]
-        lines.append("|---|---|---|---|---|")
-        for setting in section:
-            meaning = setting.meaning
-            if setting.name in WITHOUT_EFFECT:
-                meaning += " No effect."
-            if setting.name in TOPIC_CONFIGS:
-                meaning += f" Topic config: `{TOPIC_CONFIGS[setting.name]}`."
-            cells = (
-                f"`{setting.name}`",
-                setting.kind.name.lower(),
-                render(setting.default) or "(none)",
-                _range(setting),
-                meaning,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _range(setting: Setting) -> str:
-    """Return the range of a setting as text."""
-    if setting.choices:
-        return ", ".join(setting.choices)
-    if setting.least is None:
-        return ""
-    if setting.most in (INT_MAX, LONG_MAX):
-        return f"{setting.least} or more"
-    besides = "" if setting.besides is None else f", or {setting.besides}"
-    return f"{setting.least} to {setting.most}{besides}"

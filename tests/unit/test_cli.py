@@ -11,7 +11,7 @@ import pytest
 from coordinator_server import __version__
 from coordinator_server.cli import load_config, main, parser
 from coordinator_server.config.config import Config, ConfigError
-from coordinator_server.config.settings import describe
+from coordinator_server.config.settings_page import describe
 
 
 def config_of(*arguments: str) -> Config:

@@ -26,8 +26,8 @@ from coordinator_server.config.settings import (
     SETTINGS,
     TOPIC_CONFIGS,
     WITHOUT_EFFECT,
-    describe,
 )
+from coordinator_server.config.settings_page import describe
 from coordinator_server.config.typos import describe_unknown
 from coordinator_server.core.groups.settings import GroupKind
 from protocol import REFERENCE_VERSION
@@ -447,6 +447,7 @@ def test_the_settings_are_kafkas(name: str) -> None:
     if name in OURS:
         assert name not in KAFKAS["broker"]
         return
+    assert name in KAFKAS["broker"], f"Kafka has no setting {name}: add one of ours to OURS"
     ours = kafkas_row(SETTINGS[name])
     theirs = recorded_row(KAFKAS["broker"][name])
     if (topic := TOPIC_CONFIGS.get(name)) and KAFKAS["broker"][name][2] is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, ShareConsumer
 
-from tests.support import Broker, wait_for
+from tests.support import Broker
 
 TOPIC, PAID, SHARED = "orders", "payments", "jobs"
 CLASSIC, MODERN, IDLE, SHARE = "billing", "mail", "reports", "workers"
@@ -112,8 +112,3 @@ def workload(broker: Broker) -> Iterator[None]:
             broker.wait_for_group(group, members=members)
         yield
         producer.abort_transaction()
-
-
-def wait_for_group(broker: Broker, group: str, state: str) -> None:
-    """Wait until a group is in a state."""
-    wait_for(lambda: broker.api.groups_show(group)["state"] == state, f"{group} is {state}")

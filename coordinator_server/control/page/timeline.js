@@ -23,8 +23,12 @@ export function memberName(member, members) {
   return isShared ? `${name} ${member.member.replace(`${name}-`, "").slice(0, 8)}` : name;
 }
 
+// A static member that restarts gets another member id and keeps its partitions.
+const identity = (member) => member.instance ?? member.member;
+
 /** Return who had which partition when: {partition -> [{member, name, from, to}]}.
  *
+ * `member` is the instance id of a static member, otherwise the member id.
  * `rebalances` are those of the API, the oldest first. A span ends when another account gives the
  * partition to another member, and at `now` for the current owner. Members keep partitions until
  * the rebalance has ended, as with eager assignors the last owner before it.
@@ -49,12 +53,7 @@ export function spans(rebalances, now) {
     if (index === 0) {
       for (const member of members) {
         for (const partition of listed(member.partitions_before)) {
-          begin(
-            partition,
-            member.member_before ?? member.member,
-            memberName(member, members),
-            -Infinity,
-          );
+          begin(partition, identity(member), memberName(member, members), -Infinity);
         }
       }
     }
@@ -69,11 +68,12 @@ export function spans(rebalances, now) {
       for (const partition of listed(member.partitions)) owners.set(partition, member);
     }
     for (const [partition, span] of [...open]) {
-      if (owners.get(partition)?.member !== span.member) close(partition, account.ended_ms);
+      const owner = owners.get(partition);
+      if (!owner || identity(owner) !== span.member) close(partition, account.ended_ms);
     }
     for (const [partition, member] of owners) {
       if (!open.has(partition)) {
-        begin(partition, member.member, memberName(member, members), account.ended_ms);
+        begin(partition, identity(member), memberName(member, members), account.ended_ms);
       }
     }
   });
@@ -167,10 +167,11 @@ function bar(span, x, y, color) {
   const fits = Math.floor((wide - 8) / 7);
   const text =
     span.name.length <= fits ? span.name : fits > 3 ? `${span.name.slice(0, fits - 1)}…` : "";
+  const who = span.member === span.name ? span.name : `${span.name} (${span.member})`;
   return s(
     "g",
     { class: `span color${color}` },
-    s("title", null, `${span.name} (${span.member}) until ${clockTime(span.to)}`),
+    s("title", null, `${who} until ${clockTime(span.to)}`),
     s("rect", { x: left, y: y + 1, width: wide, height: ROW - 3, rx: 2 }),
     text ? s("text", { x: left + 4, y: y + 12 }, text) : null,
   );

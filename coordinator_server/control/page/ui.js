@@ -212,12 +212,20 @@ export function more(isWhole, shown, noun) {
 /** Delete a resource of the API. */
 export const remove = (parts, query) => call("DELETE", path(...parts), { query });
 
-/** Parse lines `name=value` into an object. */
+/** Return the lines of a text that are not blank. */
+export const lines = (text) =>
+  text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter(Boolean);
+
+/** Parse lines `name=value` into an object. Throws Error for a line without `=`. */
 export function pairs(text) {
-  const lines = text.split("\n").map((line) => line.trim());
   return Object.fromEntries(
-    lines
-      .filter(Boolean)
-      .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+    lines(text).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`${line} is not NAME=VALUE`);
+      return [line.slice(0, at), line.slice(at + 1)];
+    }),
   );
 }

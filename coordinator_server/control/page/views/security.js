@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { h } from "../dom.js";
-import { action, changeColumn, cluster, facts, form, table } from "../ui.js";
+import { action, changeColumn, cluster, facts, form, lines, pairs, table } from "../ui.js";
 
 const OPERATIONS = [
   "READ",
@@ -38,10 +38,34 @@ export const security = {
       ),
       acls ? aclPart(acls) : null,
       h("h2", null, "Quotas"),
-      table("Quotas", QUOTAS, quotas, { key: (row) => JSON.stringify(row.entity) }),
+      table("Quotas", QUOTAS, quotas, {
+        isTitled: true,
+        key: (row) => JSON.stringify(row.entity),
+      }),
+      form(
+        "Change quotas",
+        [
+          {
+            name: "entity",
+            label: "Entity",
+            type: "lines",
+            hint: "user=NAME, client-id=NAME or ip=NAME on each line; without =NAME the default",
+          },
+          { name: "set", label: "Set", type: "lines", hint: "one QUOTA=NUMBER on each line" },
+          { name: "unset", label: "Remove", type: "lines", hint: "one quota on each line" },
+        ],
+        changeQuotas,
+      ),
     );
   },
 };
+
+function changeQuotas({ entity, set, unset }) {
+  const types = lines(entity).map((line) => [line.split("=")[0], line.split("=")[1] ?? null]);
+  const numbers = Object.entries(pairs(set)).map(([name, value]) => [name, Number(value)]);
+  const body = { entity: Object.fromEntries(types), set: Object.fromEntries(numbers) };
+  return call("PATCH", "/quotas", { body: { ...body, unset: lines(unset) } });
+}
 
 const QUOTAS = [
   [

@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { h } from "../dom.js";
-import { field, form, pairs, place, table } from "../ui.js";
+import { field, form, lines, pairs, place, table } from "../ui.js";
 
 const CHANGED = (row) => row.source !== "DEFAULT_CONFIG";
 
@@ -86,7 +86,7 @@ export const settings = {
         ],
         ({ set, unset }) =>
           call("PATCH", "/settings", {
-            body: { set: pairs(set), unset: unset.split("\n").filter(Boolean) },
+            body: { set: pairs(set), unset: lines(unset) },
           }),
       ),
       configTable("Settings of the broker", shown),

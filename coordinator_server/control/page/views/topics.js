@@ -8,6 +8,7 @@ import {
   field,
   form,
   isWritable,
+  lines,
   link,
   more,
   pairs,
@@ -187,7 +188,7 @@ function changes({ partitions, is_internal: isInternal }, name) {
     call("POST", path("topics", name, "partitions"), { body: { count: Number(wanted) } });
   const alter = ({ set, unset }) =>
     call("PATCH", path("topics", name, "configs"), {
-      body: { set: pairs(set), unset: unset.split("\n").filter(Boolean) },
+      body: { set: pairs(set), unset: lines(unset) },
     });
   return [
     form(

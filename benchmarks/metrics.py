@@ -1,11 +1,12 @@
 """CPU cost of metrics per heartbeat and per commit, and how long a scrape holds the event loop.
 
-    python -m benchmarks.metrics [--seconds 3] [--rounds 5] [--groups 10000]
+    python -m benchmarks.metrics [--seconds 1] [--rounds 9] [--groups 10000]
 
-Three brokers run at the same time and are measured in turn: without a control server, with a
-control server that counts nothing, and with metrics. The latter is scraped before every window. The
-last line is about one broker with many groups and 2 000 partitions, while another connection sends
-heartbeats.
+Four brokers run at the same time and are measured in turn: without a control server, with a control
+server that counts nothing, with metrics, and with metrics and a client that follows `GET /events`,
+as an open page does. Brokers with metrics are scraped before every window. The last columns compare
+the last three with the first. The last line is about one broker with many groups and 2 000
+partitions, while another connection sends heartbeats.
 """
 
 from __future__ import annotations
@@ -39,13 +40,19 @@ run()
 HTTP = ("--http", "127.0.0.1:0", "--log-level", "info")
 
 
+def control_url(broker: Serve) -> str | None:
+    """Return the URL of the control server; None without it."""
+    listening = re.search(r"control\.listening\s+address=(\S+)", broker.log)
+    return None if listening is None else f"http://{listening[1]}"
+
+
 def scrape(broker: Serve) -> int:
     """Scrape a broker and return the size of the response; 0 without metrics."""
-    listening = re.search(r"control\.listening\s+address=(\S+)", broker.log)
-    if listening is None:
+    url = control_url(broker)
+    if url is None:
         return 0
     try:
-        with urllib.request.urlopen(f"http://{listening[1]}/metrics", timeout=60) as response:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as response:
             return len(response.read())
     except urllib.error.HTTPError:
         return 0
@@ -79,7 +86,7 @@ async def _print_costs(brokers: dict[str, Serve], seconds: float, rounds: int) -
         with load.client_of(broker) as client:
             load.ensure_topic(client)
             members[name] = load.only_member(client, "group")
-    print(f"| CPU us per | {' | '.join(brokers)} | medians | minimums |")
+    print(f"| CPU us per: median (minimum) | {' | '.join(brokers)} | medians | minimums |")
     print("|---|" + "---|" * (len(brokers) + 2))
     for title, frame in (
         ("heartbeat", load.heartbeat),
@@ -88,9 +95,12 @@ async def _print_costs(brokers: dict[str, Serve], seconds: float, rounds: int) -
     ):
         frames = {name: frame(member) for name, member in members.items()}
         costs = await measure(brokers, frames, seconds, rounds)
-        _, off, on = costs.values()
         shown = " | ".join(f"{median(one):.2f} ({min(one):.2f})" for one in costs.values())
-        more = f"{median(on) / median(off) - 1:+.1%} | {min(on) / min(off) - 1:+.1%}"
+        off, *others = costs.values()
+        more = " | ".join(
+            ", ".join(f"{value(one) / value(off) - 1:+.1%}" for one in others)
+            for value in (median, min)
+        )
         print(f"| {title} | {shown} | {more} |", flush=True)
 
 
@@ -128,8 +138,8 @@ def _print_scrape(broker: Serve, groups: int) -> None:
 def main(arguments: list[str]) -> int:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.metrics")
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each is measured")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long each is measured")
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--groups", type=int, default=10_000, help="groups for the scrape, or 0")
     options = parser.parse_args(arguments)
     with ExitStack() as stack:
@@ -137,7 +147,9 @@ def main(arguments: list[str]) -> int:
         command = [sys.executable, "-c", UNCOUNTED]
         http = stack.enter_context(load.served(command=command, more_arguments=HTTP))
         on = stack.enter_context(load.served(more_arguments=HTTP))
-        brokers = {"no control server": off, "no metrics": http, "metrics": on}
+        followed = stack.enter_context(load.served(more_arguments=HTTP))
+        stack.enter_context(urllib.request.urlopen(f"{control_url(followed)}/events"))
+        brokers = {"off": off, "no metrics": http, "metrics": on, "events": followed}
         uvloop.run(_print_costs(brokers, options.seconds, options.rounds))
     if options.groups:
         with load.served(more_arguments=HTTP) as broker:

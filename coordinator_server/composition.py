@@ -175,29 +175,27 @@ def _shared_state(
 def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     """Return a socket server for the requests to a broker; the server does not listen yet."""
     security, machine_clock = shared.security, shared.clocks.machine
-    # Requests are only counted if there is a control server, which also has virtual clocks.
-    is_counted = shared.clocks.broker is not machine_clock
+    # Requests are only counted if there is a control server.
+    counts = None if shared.counts is None else shared.counts.of(broker.node_id)
 
     def find_handler(spec: ApiSpec) -> Handler[Broker]:
         handle = handler_of(spec, security.authorizer)
-        if not is_counted:
+        if counts is None:
             return handle
-        from coordinator_server.net.counted_connection import noting_topics
+        from coordinator_server.counting.connections import noting_topics
 
         return noting_topics(spec, handle)
 
     metering = Metering(security, machine_clock)
-    counts = None if shared.counts is None else shared.counts.of(broker.node_id)
     counter = None if counts is None else counts.traffic
     dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering, counter).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)
-    if is_counted:
-        from coordinator_server.net.counted_connection import count_requests
-
-        count_requests(server.connections)
     if counts is not None:
+        from coordinator_server.counting.connections import CountedConnection
+
+        server.connections.connection_type = CountedConnection
         server.connections.on_lost.append(counts.connection_lost)
     return server
 

@@ -6,9 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError, natural_number
-from coordinator_server.net.counted_connection import CountedConnection
+from coordinator_server.counting.connections import CountedConnection
 from protocol.errors import ErrorCode
-from protocol.registry import SPEC_BY_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +63,10 @@ def _matches(connection: CountedConnection, values: Any) -> bool:
 
 def _connection(node_id: int, connection: CountedConnection, now_ms: int) -> dict[str, Any]:
     name, version = connection.software
-    uses = connection.uses
+    connection.settle()
+    uses = sorted(
+        connection.uses.values(), key=lambda use: (use.traffic.spec.key, use.traffic.version)
+    )
     return {
         "id": connection.number,
         "broker": node_id,
@@ -77,28 +79,23 @@ def _connection(node_id: int, connection: CountedConnection, now_ms: int) -> dic
         "connected_at_ms": connection.opened_at_ms,
         "age_ms": max(0, now_ms - connection.opened_at_ms),
         "last_request_at_ms": connection.last_request_at_ms,
-        "requests": sum(use.requests for use in uses.values()),
-        "errors": sum(use.errors for use in uses.values()),
-        "bytes_in": connection.bytes_in,
-        "bytes_out": connection.bytes_out,
+        "requests": sum(use.requests for use in uses),
+        "errors": sum(use.error_count for use in uses),
+        "bytes_in": sum(use.received_bytes for use in uses),
+        "bytes_out": sum(use.sent_bytes for use in uses),
         "apis": [
             {
-                "api": _api(key),
-                "version": use.version,
+                "api": use.traffic.spec.name,
+                "version": use.traffic.version,
                 "requests": use.requests,
-                "errors": use.errors,
+                "errors": use.error_count,
                 "last_error": _error(use.last_error),
             }
-            for key, use in sorted(uses.items())
+            for use in uses
         ],
         "topics_written": sorted(connection.topics_written),
         "topics_read": sorted(connection.topics_read),
     }
-
-
-def _api(key: int) -> str:
-    spec = SPEC_BY_KEY.get(key)
-    return f"API {key}" if spec is None else spec.name
 
 
 def _error(code: int) -> str | None:

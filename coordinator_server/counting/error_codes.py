@@ -40,13 +40,16 @@ class ErrorCodes:
                     self.arrays.append((field.name, inside))
 
     def count(self, message: Any, errors: dict[int, int]) -> int:
-        """Add the codes other than NONE to `errors`; return the number of all codes."""
+        """Add the codes other than NONE to `errors`; return the number of all codes.
+
+        A counted code becomes the last one of `errors`.
+        """
         number = 0
         if self.own is not None:
             number = 1
             code = getattr(message, self.own)
             if code:
-                errors[code] = errors.get(code, 0) + 1
+                errors[code] = errors.pop(code, 0) + 1
         for name, inside in self.arrays:
             items = getattr(message, name)
             if not items:
@@ -57,7 +60,7 @@ class ErrorCodes:
                 number += len(items)
                 for item in items:
                     if item.error_code:
-                        errors[item.error_code] = errors.get(item.error_code, 0) + 1
+                        errors[item.error_code] = errors.pop(item.error_code, 0) + 1
             else:
                 for item in items:
                     number += inside.count(item, errors)
@@ -70,7 +73,7 @@ class ErrorCodes:
             number = 1
             code = getattr(message, self.own)
             if code:
-                errors[code] = errors.get(code, 0) + 1
+                errors[code] = errors.pop(code, 0) + 1
         for name, inside in self.arrays:
             items = getattr(message, name)
             if isinstance(items, Columns):
@@ -93,9 +96,9 @@ def _count_column(items: Columns[Any], inside: ErrorCodes, errors: dict[int, int
     if isinstance(column, repeat):
         code = next(column)
         if code:
-            errors[code] = errors.get(code, 0) + len(items)
+            errors[code] = errors.pop(code, 0) + len(items)
     else:
         for code in islice(column, len(items)):
             if code:
-                errors[code] = errors.get(code, 0) + 1
+                errors[code] = errors.pop(code, 0) + 1
     return len(items)

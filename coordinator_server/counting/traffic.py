@@ -1,7 +1,8 @@
 """Counts the requests of one broker by API and version: number, bytes, error codes and latency.
 
 Kafka: RequestMetrics. The Dispatcher asks for a class of calls when it binds an API, so a broker
-without metrics runs none of this code. Latency is the time from the decoded request to the encoded
+without metrics runs none of this code. A call counts its request in its connection, see
+`connections`. Latency is the time from the decoded request to the encoded
 response; for requests that are decoded in steps it includes decoding.
 """
 
@@ -14,6 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.counting.buckets import REQUEST_BOUNDS_S, Buckets
+from coordinator_server.counting.connections import ApiUse
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.net.call import Call
 from coordinator_server.net.metered_call import MeteredCall
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from coordinator_server.core.caller import Caller
+    from coordinator_server.counting.connections import CountedConnection
     from coordinator_server.net.call import ApiBinding, Body, StepDispatcher
-    from coordinator_server.net.connection import Connection
     from coordinator_server.net.metering import Metering
     from coordinator_server.steps import Steps
     from protocol.registry import ApiSpec
@@ -39,16 +41,16 @@ _HEADER_BYTES, _FLEXIBLE_HEADER_BYTES = 8, 9
 
 
 class ApiTraffic:
-    """The counts of one API at one version."""
+    """The counts of one API at one version, from all connections as of their last `settle`."""
 
     __slots__ = (
         "bytes_in",
         "bytes_out",
         "codes",
         "errors",
-        "fast",
         "has_only_own_code",
-        "is_flexible",
+        "header_bytes",
+        "late",
         "latencies",
         "latency_s",
         "places",
@@ -63,17 +65,18 @@ class ApiTraffic:
     def __init__(self, spec: ApiSpec, version: int) -> None:
         self.spec = spec
         self.version = version
-        self.is_flexible = spec.response_header_version(version) == 1
+        is_flexible = spec.response_header_version(version) == 1
+        self.header_bytes = _FLEXIBLE_HEADER_BYTES if is_flexible else _HEADER_BYTES
+        self.late = ApiUse(self)
+        """Requests that were answered after their connections had ended."""
         self.unanswered = 0
         """Requests that need no response (Produce with acks=0)."""
         self.bytes_in = self.bytes_out = 0
-        """Bytes of requests, and of response bodies."""
+        """Bytes of requests and responses, with headers and length prefixes."""
         self.codes = 0
         """Error codes in responses whose error code is not the only one, including NONE."""
         self.errors: dict[int, int] = {}
         """The number of each error code other than NONE."""
-        self.fast = 0
-        """Latencies in the first bucket that are not in `latencies`, which are cheap to count."""
         self.latencies = [0] * (len(REQUEST_BOUNDS_S) + 1)
         self.latency_s = 0.0
         self.places = ErrorCodes(spec.response_type, version)
@@ -83,26 +86,18 @@ class ApiTraffic:
         self.shared_codes = 0
         self.shared_errors: dict[int, int] = {}
 
-    def count_shared(self, response: Message) -> None:
-        """Count the error codes of a response that later requests may also get."""
+    def codes_of_shared(self, response: Message) -> tuple[int, dict[int, int]]:
+        """Return the number of codes in a response that several requests share, and its errors."""
         if self.shared is not response:
             self.shared_errors = {}
             self.shared_codes = self.places.count(response, self.shared_errors)
             self.shared = response
-        self.codes += self.shared_codes
-        for code, number in self.shared_errors.items():
-            self.errors[code] = self.errors.get(code, 0) + number
+        return self.shared_codes, self.shared_errors
 
     @property
     def answers(self) -> int:
         """The number of requests that were answered, or that need no response."""
-        return self.fast + sum(self.latencies)
-
-    @property
-    def answer_bytes(self) -> int:
-        """Bytes of the responses with their headers and length prefixes."""
-        header_bytes = _FLEXIBLE_HEADER_BYTES if self.is_flexible else _HEADER_BYTES
-        return self.bytes_out + header_bytes * (self.answers - self.unanswered)
+        return sum(self.latencies)
 
     def error_codes(self) -> Counter[int]:
         """Return the number of error codes in all responses, by code; NONE is included."""
@@ -115,12 +110,13 @@ class ApiTraffic:
         """Return the latencies."""
         buckets = Buckets(REQUEST_BOUNDS_S)
         buckets.counts, buckets.total = list(self.latencies), self.latency_s
-        buckets.counts[0] += self.fast
         return buckets
 
 
 class _Counted(Call):
-    """A Call that counts its request when it is answered."""
+    """A Call that counts its request in its connection when it is answered."""
+
+    connection: CountedConnection
 
     __slots__ = ()
 
@@ -145,45 +141,56 @@ class _Counted(Call):
                 encodings[binding.version] = body
         self.answered = True
         size = sum(map(len, body)) if isinstance(body, list) else len(body)
+        connection = self.connection
         traffic: ApiTraffic = binding.traffic
+        use = connection.uses.get(traffic)
+        if use is None:
+            use = connection.new_use(traffic)
         if traffic.has_only_own_code:
             code: int = response.error_code  # type: ignore[attr-defined]  # as the schema says
             if code:
-                traffic.errors[code] = traffic.errors.get(code, 0) + 1
+                use.errors[code] = use.errors.pop(code, 0) + 1
         elif encodings is None:
-            traffic.codes += traffic.places.count(response, traffic.errors)
+            use.codes += traffic.places.count(response, use.errors)
         else:
-            traffic.count_shared(response)
+            use.count_shared(response)
         latency_s = perf_counter() - self.began_s
         if latency_s <= _FIRST_BOUND_S:
-            traffic.fast += 1
+            use.fast += 1
         else:
-            traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
-        traffic.latency_s += latency_s
-        traffic.bytes_in += self.frame_bytes
-        traffic.bytes_out += size
+            bucket = bisect_left(REQUEST_BOUNDS_S, latency_s)
+            use.slow[bucket] = use.slow.get(bucket, 0) + 1
+        use.latency_s += latency_s
+        use.bytes_in += self.frame_bytes
+        use.bytes_out += size
         prefix = response_prefix(self.correlation_id, binding.flexible_response, size)
-        self.connection.answer(prefix, body)
+        connection.answer(prefix, body)
 
     def reply_nothing(self) -> None:
         """End the request without a response, and count the request."""
-        self._count(0)
-        self._binding.traffic.unanswered += 1
+        self._count(0, {}).unanswered += 1
         super().reply_nothing()
 
     def sending(self, response: Message, body_bytes: int) -> Steps:
         """Count a request whose response was encoded in steps."""
         traffic: ApiTraffic = self._binding.traffic
-        self._count(body_bytes)
-        traffic.codes += yield from traffic.places.count_in_steps(response, traffic.errors)
+        errors: dict[int, int] = {}
+        codes = yield from traffic.places.count_in_steps(response, errors)
+        self._count(body_bytes, errors).codes += codes
 
-    def _count(self, body_bytes: int) -> None:
-        traffic: ApiTraffic = self._binding.traffic
+    def _count(self, body_bytes: int, errors: dict[int, int]) -> ApiUse:
+        """Count a request, and return the use of its connection."""
+        connection, traffic = self.connection, self._binding.traffic
+        use = connection.uses.get(traffic) or connection.new_use(traffic)
         latency_s = perf_counter() - self.began_s
-        traffic.bytes_in += self.frame_bytes
-        traffic.latencies[bisect_left(REQUEST_BOUNDS_S, latency_s)] += 1
-        traffic.latency_s += latency_s
-        traffic.bytes_out += body_bytes
+        bucket = bisect_left(REQUEST_BOUNDS_S, latency_s)
+        use.slow[bucket] = use.slow.get(bucket, 0) + 1
+        use.latency_s += latency_s
+        use.bytes_in += self.frame_bytes
+        use.bytes_out += body_bytes
+        for code, number in errors.items():
+            use.errors[code] = use.errors.pop(code, 0) + number
+        return use
 
 
 class CountedCall(_Counted):
@@ -195,7 +202,7 @@ class CountedCall(_Counted):
         self,
         dispatcher: StepDispatcher,
         binding: ApiBinding[Any],
-        connection: Connection,
+        connection: CountedConnection,
         caller: Caller,
         correlation_id: int,
         request: Message,
@@ -211,7 +218,7 @@ class CountedCall(_Counted):
         self.is_large = is_large
         self.answered = False
         self.rights = UNRESTRICTED
-        self.began_s = perf_counter()
+        connection.last_request_s = self.began_s = perf_counter()
 
 
 class CountedMeteredCall(MeteredCall, _Counted):
@@ -221,7 +228,7 @@ class CountedMeteredCall(MeteredCall, _Counted):
 
     def __init__(self, *arguments: Any) -> None:
         MeteredCall.__init__(self, *arguments)
-        self.began_s = perf_counter()
+        self.connection.last_request_s = self.began_s = perf_counter()
 
 
 class Traffic:
@@ -245,5 +252,10 @@ class Traffic:
         return partial(CountedMeteredCall, metering), traffic
 
     def apis(self) -> list[ApiTraffic]:
-        """Return the counts by API and version, in the order of the first requests."""
+        """Return the counts by API and version, in the order of the first requests.
+
+        Requests of open connections are included as of the last `settle` of their connection.
+        """
+        for traffic in self._of.values():
+            traffic.late.settle()
         return list(self._of.values())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from coordinator_server import __version__
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.counting.buckets import REQUEST_BOUNDS_S, Buckets
+from coordinator_server.counting.connections import CountedConnection
 from coordinator_server.metrics.families import histogram, number, numbers, summary
 from protocol import REFERENCE_VERSION
 from protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from coordinator_server.metrics.lag import LagReader
 
 _GROUPS_PER_STEP = 100
+_CONNECTIONS_PER_STEP = 100
 _COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 _OPERATIONS = {"DelayedFetch": "Fetch", "DelayedShareFetch": "ShareFetch"}
 
@@ -47,7 +49,7 @@ def collect(cluster: Cluster, counts: Counts, lag: LagReader) -> Iterator[Metric
     yield from _lag(lag)
     yield from _share_groups(cluster, counts)
     yield from _transactions(cluster)
-    yield from _requests(counts)
+    yield from _requests(cluster, counts)
     yield from _connections(cluster, counts)
     yield from _topics(cluster)
     yield from _logs(cluster)
@@ -201,7 +203,13 @@ def _transactions(cluster: Cluster) -> Iterator[Metric | None]:
     yield from numbers("coordinator_transactions_timed_out_total", timed_out)
 
 
-def _requests(counts: Counts) -> Iterator[Metric | None]:
+def _requests(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
+    for server in tuple(cluster.servers.by_id.values()):
+        for position, connection in enumerate(server.connections.open_connections(), start=1):
+            if isinstance(connection, CountedConnection):
+                connection.settle()
+            if not position % _CONNECTIONS_PER_STEP:
+                yield None
     brokers = [(of.node_id, of.traffic.apis()) for of in counts.brokers()]
     requests: list[tuple[tuple[int, str, int], float]] = []
     errors: Counter[tuple[int, str, str]] = Counter()
@@ -220,7 +228,7 @@ def _requests(counts: Counts) -> Iterator[Metric | None]:
                 if name in _COMMITS and code == ErrorCode.NONE:
                     commits[node_id,] += count
             bytes_in[node_id, name] += api.bytes_in
-            bytes_out[node_id, name] += api.answer_bytes
+            bytes_out[node_id, name] += api.bytes_out
             latencies.setdefault((node_id, name), Buckets(REQUEST_BOUNDS_S)).add(api.histogram())
     yield from numbers("coordinator_offset_commits_total", commits.items())
     yield from numbers("coordinator_requests_total", requests)

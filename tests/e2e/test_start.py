@@ -74,7 +74,7 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
         "coordinator_server.clock.virtual_clock",
         "coordinator_server.control.http",
         "coordinator_server.counting.counts",
-        "coordinator_server.net.counted_connection",
+        "coordinator_server.counting.connections",
     }
     without = imported()
     assert "coordinator_server.cluster" in without

@@ -6,17 +6,17 @@ from typing import Annotated, TypedDict
 
 
 class ApiUse(TypedDict):
-    """What a connection has used one API for."""
+    """The requests of a connection to one API at one version."""
 
     api: Annotated[str, "name of the API"]
-    version: Annotated[int, "version of the last request"]
-    requests: Annotated[int, "number of requests"]
-    errors: Annotated[int, "responses with an error code"]
+    version: Annotated[int, "version of the API"]
+    requests: Annotated[int, "number of answered requests"]
+    errors: Annotated[int, "error codes in responses; a response may have one per partition"]
     last_error: Annotated[str | None, "name of the last error code"]
 
 
 class Connection(TypedDict):
-    """An open connection of a client. It is counted from the start of the control server on."""
+    """An open connection of a client. Requests of a SASL handshake are not counted."""
 
     id: Annotated[int, "number of the connection, unique in this process"]
     broker: Annotated[int, "node id"]
@@ -29,10 +29,10 @@ class Connection(TypedDict):
     connected_at_ms: Annotated[int, "when the connection was opened, by the machine's clock"]
     age_ms: Annotated[int, "how long the connection has been open"]
     last_request_at_ms: Annotated[int | None, "when the last request arrived"]
-    requests: Annotated[int, "number of requests"]
-    errors: Annotated[int, "responses with an error code"]
-    bytes_in: Annotated[int, "received bytes"]
-    bytes_out: Annotated[int, "sent bytes"]
+    requests: Annotated[int, "number of answered requests"]
+    errors: Annotated[int, "error codes in responses; a response may have one per partition"]
+    bytes_in: Annotated[int, "bytes of the requests"]
+    bytes_out: Annotated[int, "bytes of the responses"]
     apis: Annotated[list[ApiUse], "use by API"]
     topics_written: Annotated[list[str], "topics that the client has produced to, at most 20"]
     topics_read: Annotated[list[str], "topics that the client has fetched from, at most 20"]

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import load
 from coordinator_server.control.advance import ClockController
+from coordinator_server.counting.connections import CountedConnection
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.steps import run_all
 from protocol.apis.alter_client_quotas import (
@@ -174,6 +175,59 @@ async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) 
     for _ in range(3):
         await asked(wire, load.heartbeat(member))
     assert total(await nodes.samples(), "coordinator_requests_total", api="Heartbeat") == 4
+
+
+async def test_a_connection_counts_its_error_codes(nodes: CountingNodes) -> None:
+    """A connection counts each error code of its responses, also of partitions; others count none.
+
+    Reading the counts of connections does not change the metrics.
+    """
+    wire, silent = nodes.connect(), nodes.connect()
+    member = await member_of(wire, "group")
+    await asked(wire, committing("standalone", (0, 5), (7, 5), (8, 5)))
+    await asked(wire, committing("standalone", (0, 6)))
+    await asked(wire, load.heartbeat(member._replace(member_id="unknown")))
+    await asked(wire, load.heartbeat(member._replace(generation_id=7)))
+    for _ in range(2):
+        assert isinstance(wire.connection, CountedConnection)
+        wire.connection.settle()
+        uses = {use.traffic.spec.name: use for use in wire.connection.uses.values()}
+        counted = {
+            name: (use.requests, use.error_count, ErrorCode(use.last_error).name)
+            for name, use in uses.items()
+        }
+        assert counted == {
+            "JoinGroup": (1, 0, "NONE"),
+            "SyncGroup": (1, 0, "NONE"),
+            "OffsetCommit": (2, 2, "UNKNOWN_TOPIC_OR_PARTITION"),
+            "Heartbeat": (2, 2, "ILLEGAL_GENERATION"),
+        }
+        samples = await nodes.samples()
+        assert total(samples, "coordinator_requests_total") == 6
+        assert total(samples, "coordinator_offset_commits_total") == 2
+    assert sum(use.received_bytes for use in uses.values()) == wire.sent_bytes
+    assert sum(use.sent_bytes for use in uses.values()) == sum(map(len, wire.answers))
+    assert isinstance(silent.connection, CountedConnection)
+    assert not silent.connection.uses
+
+
+async def test_requests_of_ended_connections_stay_counted(nodes: CountingNodes) -> None:
+    """Requests are counted after their connection has ended, also if they are answered later."""
+    wire, ending = nodes.connect(), nodes.connect()
+    member = await member_of(wire, "group")
+    joining = frame_of(load.join_request("group"), load.JOIN_VERSION)
+    await asked(ending, load.heartbeat(member))
+    ending.send_frame(joining)
+    nodes.turn()
+    assert total(await nodes.samples(), "coordinator_requests_total", api="JoinGroup") == 1
+    ending.close()
+    samples = await nodes.samples()
+    assert total(samples, "coordinator_requests_total", api="Heartbeat") == 1
+    rejoining = load.join_request("group", member.member_id)
+    await asked(wire, frame_of(rejoining, load.JOIN_VERSION))
+    samples = await nodes.samples()
+    assert total(samples, "coordinator_requests_total", api="JoinGroup") == 3
+    assert total(samples, "coordinator_request_bytes_total", api="JoinGroup") > 2 * len(joining)
 
 
 async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:

@@ -1,0 +1,190 @@
+"""Client connections that count their requests, and the topics that a client reads and writes.
+
+Each connection counts its own requests, by API and version. The counts of a broker (`traffic`) are
+the sum of these: an `ApiUse` is added to them when somebody reads the counts, and when the
+connection ends. So a request is counted once.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from time import perf_counter, time_ns
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.net.connection import Connection
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from coordinator_server.counting.traffic import ApiTraffic
+    from coordinator_server.net.call import Call
+    from coordinator_server.net.dispatch import Handler
+    from protocol.registry import ApiSpec
+    from protocol.schema import Message
+
+MOST_TOPICS = 20
+"""Limit of topics that a connection remembers, for reading and for writing."""
+
+_numbers = count(1)
+
+
+class ApiUse:
+    """The requests of one connection to one API at one version.
+
+    The first fields have the requests since the last call of `settle`, as in `ApiTraffic`. The
+    fields from `requests` on have all requests before it, for the description of the connection.
+    """
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "codes",
+        "error_count",
+        "errors",
+        "fast",
+        "last_error",
+        "latency_s",
+        "received_bytes",
+        "requests",
+        "sent_bytes",
+        "slow",
+        "traffic",
+        "unanswered",
+    )
+
+    def __init__(self, traffic: ApiTraffic) -> None:
+        self.traffic = traffic
+        self.requests = self.error_count = self.last_error = 0
+        self.received_bytes = self.sent_bytes = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.fast = self.codes = self.unanswered = self.bytes_in = self.bytes_out = 0
+        self.latency_s = 0.0
+        self.slow: dict[int, int] = {}
+        """Latencies above the first bucket, by bucket."""
+        self.errors: dict[int, int] = {}
+        """The number of each error code other than NONE; the most recent code is the last."""
+
+    def count_shared(self, response: Message) -> None:
+        """Count the error codes of a response that later requests may also get."""
+        codes, errors = self.traffic.codes_of_shared(response)
+        self.codes += codes
+        for code, number in errors.items():
+            self.errors[code] = self.errors.pop(code, 0) + number
+
+    def settle(self) -> None:
+        """Add the requests since the last call to the counts of the broker."""
+        requests = self.fast + sum(self.slow.values())
+        if not requests:
+            return
+        traffic = self.traffic
+        sent_bytes = self.bytes_out + traffic.header_bytes * (requests - self.unanswered)
+        self.requests += requests
+        self.received_bytes += self.bytes_in
+        self.sent_bytes += sent_bytes
+        traffic.unanswered += self.unanswered
+        traffic.bytes_in += self.bytes_in
+        traffic.bytes_out += sent_bytes
+        traffic.codes += self.codes
+        traffic.latencies[0] += self.fast
+        traffic.latency_s += self.latency_s
+        for bucket, number in self.slow.items():
+            traffic.latencies[bucket] += number
+        for code, number in self.errors.items():
+            traffic.errors[code] = traffic.errors.get(code, 0) + number
+            self.error_count += number
+            self.last_error = code
+        self._clear()
+
+
+class CountedConnection(Connection):
+    """A connection with its number, its age and its use.
+
+    `last_request_s` is the time of the last request, in seconds of perf_counter, or None.
+    """
+
+    __slots__ = (
+        "_opened_s",
+        "last_request_s",
+        "number",
+        "opened_at_ms",
+        "topics_read",
+        "topics_written",
+        "uses",
+    )
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.number = next(_numbers)
+        self.opened_at_ms, self._opened_s = time_ns() // 1_000_000, perf_counter()
+        self.last_request_s: float | None = None
+        self.uses: dict[ApiTraffic, ApiUse] = {}
+        self.topics_read: dict[str, None] = {}
+        self.topics_written: dict[str, None] = {}
+
+    @property
+    def last_request_at_ms(self) -> int | None:
+        """When the last request arrived, by the machine's clock."""
+        if self.last_request_s is None:
+            return None
+        return self.opened_at_ms + round((self.last_request_s - self._opened_s) * 1000)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Record the addresses and register the connection."""
+        super().connection_made(transport)
+        self.opened_at_ms, self._opened_s = time_ns() // 1_000_000, perf_counter()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release all state, and add the requests to the counts of the broker."""
+        super().connection_lost(exc)
+        self.settle()
+        self.uses.clear()  # a response that is due later is counted by `ApiTraffic.late`
+
+    def new_use(self, traffic: ApiTraffic) -> ApiUse:
+        """Return the use that counts the first request to an API at a version."""
+        if self.closed:
+            return traffic.late
+        use = self.uses[traffic] = ApiUse(traffic)
+        return use
+
+    def settle(self) -> None:
+        """Add the requests since the last call to the counts of the broker."""
+        for use in self.uses.values():
+            use.settle()
+
+
+def noting_topics(spec: ApiSpec, handle: Handler[Any]) -> Handler[Any]:
+    """Return the handler of an API that also notes the topics that a client reads and writes."""
+    topics_of = _TOPICS_OF.get(spec.name)
+    if topics_of is None:
+        return handle
+    attribute, is_written = topics_of
+
+    def noting(broker: Any, call: Call, request: Any) -> Any:
+        connection = call.connection
+        if isinstance(connection, CountedConnection):
+            topics = connection.topics_written if is_written else connection.topics_read
+            if len(topics) < MOST_TOPICS:
+                _note(topics, broker, getattr(request, attribute))
+        return handle(broker, call, request)
+
+    return noting
+
+
+def _note(topics: dict[str, None], broker: Any, entries: list[Any]) -> None:
+    for entry in entries[:MOST_TOPICS]:
+        name = getattr(entry, "topic", "") or getattr(entry, "name", "")
+        if not name:
+            topic = broker.topics.topic_by_id(entry.topic_id)
+            name = "" if topic is None else topic.name
+        if name and len(topics) < MOST_TOPICS:
+            topics[name] = None
+
+
+_TOPICS_OF: dict[str, tuple[str, bool]] = {
+    "Fetch": ("topics", False),
+    "Produce": ("topic_data", True),
+    "ShareFetch": ("topics", False),
+}
+"""The field with the topics of a request, and whether the client writes to them."""

@@ -6,8 +6,11 @@ The release is fetched; its message definitions, settings, error codes, APIs, fe
 options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). A line has
 the first part of an answer that differs, and the names of all answers that differ in the same way.
 What differs is recorded again: names whose answers vary are listed separately. The last lines list
-what a person has to decide. Without `--suites` all suites are recorded, which takes half an hour;
-`--suites none` only compares.
+what a person has to decide. Without `--suites` all suites are recorded, which takes an hour;
+`--suites none` only compares. `--only 'share_*'` records the scenarios whose names match.
+
+The suite `scenarios` takes more than half of that time. If it is interrupted, the same command
+continues after the last part that is written to DIR (`part-*.json`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -27,6 +31,7 @@ from tests.oracle.kafka_process import POM, Kafka, jars
 from tests.reference import tables
 from tests.reference.definitions import declarations, differences, read_definitions
 from tests.reference.report import Report
+from tests.reference.scenarios import scenarios
 from tests.reference.suites import SUITES, Suite
 from tests.support import ROOT, Broker
 
@@ -44,7 +49,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     decisions = []
     started = monotonic()
-    for name, what, report in _comparisons(out, options.suites):
+    for name, what, report in _comparisons(out, _chosen(options)):
         lines = report.described
         file = out / f"{name}.txt"
         file.write_text("".join(f"{line}\n" for line in lines))
@@ -67,7 +72,14 @@ def _shortened(line: str) -> str:
     return line if len(line) <= _WIDTH else f"{line[:_WIDTH]}.."
 
 
-def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Report]]:
+def _chosen(options: argparse.Namespace) -> dict[str, Suite]:
+    chosen = {name: SUITES[name] for name in options.suites}
+    if "scenarios" in chosen:
+        chosen["scenarios"] = partial(scenarios, only=options.only)
+    return chosen
+
+
+def _comparisons(out: Path, suites: Mapping[str, Suite]) -> Iterator[tuple[str, str, Report]]:
     """Yield the name of each comparison, the decision that it calls for, and the differences."""
     yield "messages", "declare them in protocol/, with vectors", Report.of_lines(list(_messages()))
     theirs = tables.described()
@@ -95,10 +107,10 @@ def _comparisons(out: Path, suites: list[str]) -> Iterator[tuple[str, str, Repor
             )
         finally:
             kafka.end()
-    for name in suites:
+    for name, suite in suites.items():
         with tempfile.TemporaryDirectory() as work:
             decide = f"answer as the release does, or explain the difference; records: {out}"
-            yield name, decide, recorded(SUITES[name], out, Path(work) / "kafka")
+            yield name, decide, recorded(suite, out, Path(work) / "kafka")
 
 
 def recorded(suite: Suite, out: Path, work: Path) -> Report:
@@ -130,6 +142,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the records go")
     parser.add_argument(
         "--suites", type=_suites, default=list(SUITES), help=f"some of {', '.join(SUITES)}, or none"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="GLOB", help="names of scenarios to record"
     )
     return parser.parse_args()
 

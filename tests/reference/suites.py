@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,95 +13,21 @@ from tests.conformance.access.case import Cell
 from tests.conformance.access.comparable import comparable
 from tests.conformance.access.matrix import CASES as CELLS
 from tests.conformance.access.matrix import Key, cells_of, play
-from tests.conformance.answers import Answers
-from tests.conformance.kafka_cluster import kafka_cluster
 from tests.conformance.odd_batches import recorded as odd_batches
 from tests.conformance.odd_batches.cases import CASES as BATCHES
 from tests.conformance.odd_batches.play import Player as BatchPlayer
-from tests.conformance.runner import Player, all_scenarios
-from tests.conformance.stage import Scenario
 from tests.oracle import segments as kafka_segments
 from tests.oracle.kafka_process import Kafka
 from tests.reference import tables
 from tests.reference.report import Recording
+from tests.reference.scenarios import scenarios
 from tests.scripts import json_texts
 from tests.scripts.options import RECORDED as OPTIONS
 from tests.scripts.options import listed_options
 from tests.scripts.player import AREAS, OfficialTools
 from tests.scripts.record import record as record_tools
 from tests.scripts.record import record_json_texts
-from tests.support import ROOT, address_of
-
-CONFORMANCE = ROOT / "tests" / "conformance"
-_PROFILES = ("ab", "de", "fgh", "ikt")
-"""Profiles whose brokers run at the same time; more Kafkas would overload a small machine."""
-_ALONE = ("txn_", "telemetry", "broker_configs")
-"""Areas whose scenarios are played one at a time.
-
-They change state that all scenarios share, and in Kafka transactions disturb each other.
-"""
-_TIMES = 2
-_PATIENCE, _MORE_PATIENCE = 1.5, 2.5
-_CALM_JOBS = 2
-
-
-@contextmanager
-def kafkas(directory: Path, profiles: str) -> Iterator[dict[str, str | None]]:
-    """Start a Kafka for each profile; yield their bootstrap servers by profile."""
-    with ExitStack() as running:
-        addresses: dict[str, str | None] = {}
-        for name in profiles:
-            lines = (CONFORMANCE / f"profile-{name}.properties").read_text().splitlines()
-            pairs = (line.partition("=") for line in lines if line and line[0] != "#")
-            (directory / name).mkdir(parents=True)
-            settings = {key: value for key, _, value in pairs}
-            takes_telemetry = "metric.reporters" in settings
-            kafka = Kafka(directory / name, settings, takes_telemetry=takes_telemetry)
-            running.callback(kafka.end)
-            kafka.start()
-            addresses[name] = kafka.bootstrap_servers
-        yield addresses
-
-
-def scenarios(out: Path, work: Path) -> Recording:
-    """Record the scenarios with one broker and those with three."""
-    before = Answers.recorded().kept
-    parts = []
-    for profiles in _PROFILES:
-        with kafkas(work / profiles, profiles) as addresses:
-            for jobs, is_alone in ((8, False), (1, True)):
-                wanted = [one for one in all_scenarios() if one.area.startswith(_ALONE) == is_alone]
-                parts.append(_played(partial(Player, addresses, jobs), wanted, before))
-                print(f"  profiles {profiles}: {_counts(parts[-1])}", flush=True)
-    with kafka_cluster(work / "cluster") as cluster:
-        parts.append(_played(partial(Player.in_cluster, cluster), all_scenarios(), before))
-        print(f"  three brokers: {_counts(parts[-1])}", flush=True)
-    kept = {name: steps for part in parts for name, steps in part.kept.items()}
-    unstable = {name for part in parts for name in part.unstable}
-    Answers(kept, sorted(unstable)).write_all(out)
-    return Recording(before, kept, unstable)
-
-
-def _played(
-    player: Callable[..., Player], wanted: Sequence[Scenario], before: Mapping[str, Any]
-) -> Answers:
-    """Play scenarios twice. Play those that varied or differ twice more, on a calmer machine.
-
-    The later answers count: a busy machine can delay a response beyond a scenario's wait.
-    """
-    first = player(patience=_PATIENCE)
-    found = Answers.gather([first.play(wanted) for _ in range(_TIMES)])
-    doubted = {name for name, one in found.kept.items() if before.get(name) != one}
-    doubted |= set(found.unstable)
-    again = [one for one in wanted if one.name in doubted]
-    if not again:
-        return found
-    calm = player(patience=_MORE_PATIENCE).with_jobs(_CALM_JOBS)
-    return Answers.gather([calm.play(again) for _ in range(_TIMES)]).over(found)
-
-
-def _counts(answers: Answers) -> str:
-    return f"{len(answers.kept)} scenarios, {len(answers.unstable)} not the same each time"
+from tests.support import address_of
 
 
 def access_matrix(out: Path, work: Path) -> Recording:

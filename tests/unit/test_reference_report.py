@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +13,13 @@ import pytest
 from protocol import REFERENCE_VERSION
 from tests.conformance.access.case import Cell
 from tests.conformance.access.matrix import CASES
+from tests.conformance.answers import Answers
+from tests.conformance.recording import Transcript
+from tests.conformance.runner import all_scenarios
+from tests.conformance.stage import Scenario
 from tests.oracle import segments
 from tests.reference.report import Recording, Report, difference
+from tests.reference.scenarios import Part, Play, played, scenarios
 from tests.reference.suites import Suite, is_served, repeated
 
 
@@ -96,3 +104,67 @@ def test_the_segments_have_the_formats_of_all_records_of_groups() -> None:
     older = segments.facts(segments.SEGMENTS.with_name("segments-4.1"))
     offsets = "__consumer_offsets record of type 1 version 4"
     assert "topicId" in found[offsets].keys() - older[offsets].keys(), REFERENCE_VERSION
+
+
+def test_scenarios_continue_after_the_last_written_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted run keeps its parts; the next run plays the others, and removes the files."""
+    some, *_ = (one for one in all_scenarios() if one.profile == "a")
+    other = next(one for one in all_scenarios() if one.profile == "c")
+    before = Answers.recorded().kept
+    calls: list[str] = []
+
+    def plan(_: Path, __: object) -> Iterator[tuple[str, list[Scenario], Play]]:
+        def first(*_: object) -> Part:
+            calls.append("first")
+            return Part({some.name: before[some.name]}, [], {})
+
+        def second(*_: object) -> Part:
+            calls.append("second")
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return Part({}, [], {other.name: "ended early: SETUP X"})
+
+        yield "first", [some], first
+        yield "second", [other], second
+
+    monkeypatch.setattr("tests.reference.scenarios._plan", plan)
+    names = [some.name, other.name]
+    with pytest.raises(KeyboardInterrupt):
+        scenarios(tmp_path, tmp_path, names)
+    assert [one.name for one in tmp_path.iterdir()] == ["part-first.json"]
+    found = scenarios(tmp_path, tmp_path, names)
+    assert calls == ["first", "second", "second"]
+    assert list(tmp_path.glob("part-*")) == []
+    assert found.differing == [other.name]
+    assert found.before.keys() == {some.name, other.name}
+
+
+def test_a_scenario_that_a_release_ends_early_differs() -> None:
+    """A scenario with the same problem in all runs is a difference; other ends are unstable."""
+    ends = {
+        "refused": [["BROKE", "AssertionError: {'error': 'INVALID_CONFIG', 'run': RUN}"]],
+        "varies": [["SETUP", "no answer"]],
+        "same": [["A", 1]],
+    }
+
+    class Played:
+        def __init__(self, patience: float) -> None:
+            self.run = 0
+
+        def with_jobs(self, _: int) -> Played:
+            return self
+
+        def play(self, wanted: list[Scenario]) -> dict[str, Transcript]:
+            self.run += 1
+            steps = ends | ({"varies": [["A", 1]]} if self.run == 2 else {})
+            text = json.dumps(steps).replace("RUN", str(self.run))
+            return {one.name: json.loads(text)[one.name] for one in wanted}
+
+    wanted: Any = [SimpleNamespace(name=name) for name in ends]
+    player: Any = Played
+    part = played(player, wanted, {"same": [["A", 1]]})
+    assert part.kept == {"same": [["A", 1]]}
+    assert part.unstable == ["varies"]
+    assert part.ended == {"refused": "ended early: BROKE AssertionError INVALID_CONFIG"}

@@ -10,6 +10,7 @@ keep-alive, pipelining, 100-continue); the table of routes is in `routes`.
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from importlib import import_module
@@ -114,7 +115,6 @@ class ControlServer:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        task.add_done_callback(_report_bug)
         connection = _Connection(reader, writer)
         try:
             while await self._serve_one(connection):
@@ -126,27 +126,42 @@ class ControlServer:
             pass  # the client has disconnected
         except asyncio.CancelledError:
             pass  # the process is ending
+        except Exception:
+            LOG.emit("control.failed", exc_info=True)
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def _serve_one(self, connection: _Connection) -> bool:
         """Answer one request; return whether another request may follow."""
-        headers: Mapping[str, str] = {}
-        answer: object
+        answer: Content | EventStream
         try:
             message = await connection.receive()
             if message is None:
                 return False
-            status, answer = 200, await self._answer(message)
+            status, answer = 200, await self._answer_safely(message)
         except ControlError as error:
-            status, answer, headers = error.status, {"error": str(error)}, error.headers
+            body = json.dumps({"error": str(error)}).encode() + b"\n"
+            status, answer = error.status, Content(body, "application/json", error.headers)
         if isinstance(answer, EventStream):
             await connection.stream(answer)
             return False
-        if not isinstance(answer, Content):
-            answer = Content(await encoded(answer) + b"\n", "application/json", headers)
         return await connection.send(status, answer)
+
+    async def _answer_safely(self, message: _Message) -> Content | EventStream:
+        """Return the response of the request's route. Raises ControlError, also for a bug."""
+        try:
+            answer = await self._answer(message)
+            if isinstance(answer, Content | EventStream):
+                return answer
+            return Content(await encoded(answer) + b"\n", "application/json")
+        except ControlError:
+            raise
+        except Exception as error:
+            path = message.target.partition("?")[0]
+            LOG.emit("control.failed", method=message.method, path=path, exc_info=True)
+            text = f"{message.method} {path} failed: {type(error).__name__}, see the broker's log"
+            raise ControlError(500, text) from error
 
     async def _answer(self, message: _Message) -> object:
         """Return the response of the request's route. Raises ControlError."""
@@ -423,9 +438,3 @@ def _check_access(request: ControlRequest, route: ControlRoute) -> None:
         request.require(operation, resource_type, "kafka-cluster")
     elif name is not None:
         request.require(operation, resource_type, name)
-
-
-def _report_bug(task: asyncio.Task[None]) -> None:
-    """Log an unexpected exception of a connection's task. The connection is closed."""
-    if not task.cancelled() and task.exception() is not None:
-        LOG.emit("control.failed", exc_info=task.exception())

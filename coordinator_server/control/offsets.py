@@ -248,7 +248,7 @@ def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
     """Return the errors by partition. Raises ControlError if every partition has the same one."""
     codes = {
         (
-            getattr(topic, "name", None) or topic.topic_name,
+            topic.name if hasattr(topic, "name") else topic.topic_name,
             partition.partition_index,
         ): partition.error_code
         for topic in topics

@@ -84,7 +84,7 @@ class ControlRequest(NamedTuple):
 
     def _object(self) -> dict[str, Any]:
         try:
-            value = json.loads(self.body or b"{}")
+            value = json.loads(self.body or b"{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
@@ -118,3 +118,8 @@ class ControlRequest(NamedTuple):
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""
         return self.allows("DESCRIBE", "GROUP", group_id)
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python reads although they are not JSON."""
+    raise ValueError(f"{name} is not a number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from functools import cache
 from importlib import import_module
@@ -155,6 +156,8 @@ def _plain_error(value: Any, kind: Any, where: str) -> str | None:
     if kind is bool and isinstance(value, bool):
         return None
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not -sys.float_info.max <= value <= sys.float_info.max:
+            return f"{where} is {_shown(value)}, which does not fit into a double"
         return None
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
         if natural_number(str(abs(value))) is None:

@@ -7,11 +7,14 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from coordinator_server.control.http import BODY_BYTES, HEAD_BYTES
+from coordinator_server.control.route import ControlRoute
+from coordinator_server.control.routes import ROUTES
+from coordinator_server.control.schema import schema_of, shape_named
 from tests.e2e.controls import Control
 from tests.support import Broker, frame
 
@@ -320,3 +323,54 @@ def test_a_hostile_body_is_400(server: Server, body: bytes) -> None:
         assert re.match("the body is not JSON: ", response.error)
         client.send(BROKERS + b"\r\n")
         assert client.response().status == 200
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    "", "\0", "a" * 300, "\ud800", -1, 1 << 62, 10**400, 1e308, None, [], {}, [None], {"": ""},
+)  # fmt: skip
+"""Values that a field of a body should not have, or that are at its limits."""
+
+PLAIN_VALUES = {"string": "1", "integer": 1, "number": 1, "boolean": True}
+
+
+def examples(schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[Any]:
+    """Yield values of a JSON Schema: a plain one, then some with an odd value in one place."""
+    kind = schema.get("type")
+    if "$ref" in schema:
+        fields = schemas[schema["$ref"].rpartition("/")[2]]["properties"]
+        plain = {name: next(examples(field, schemas)) for name, field in fields.items()}
+        yield plain
+        for name, field in fields.items():
+            yield from ({**plain, name: value} for value in examples(field, schemas))
+            yield {known: value for known, value in plain.items() if known != name}
+    elif kind == "array":
+        yield from ([value] for value in examples(schema["items"], schemas))
+    elif kind == "object":
+        values = examples(schema["additionalProperties"], schemas)
+        yield from ({"name": value} for value in values)
+    elif "enum" in schema:
+        yield schema["enum"][0]
+    else:
+        yield PLAIN_VALUES[kind if isinstance(kind, str) else "string"]
+    yield from ODD_VALUES
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.body], ids=lambda route: str(route.verb)
+)
+def test_an_odd_body_is_no_bug(server: Server, route: ControlRoute) -> None:
+    """Bodies with odd values in any place are accepted or refused, and never cause a bug."""
+    definitions: dict[str, Any] = {}
+    shape = schema_of(shape_named(route.body), definitions)
+    path = route.path.replace("TOPIC", "odd").replace("GROUP", "odd")
+    for body in examples(shape, definitions):
+        status, answer = server.control.ask(route.method, path, body=json.dumps(body).encode())
+        assert status != 500, (body, answer)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_number_that_is_not_finite_is_400(server: Server, text: str) -> None:
+    """NaN and infinity, which are no JSON, and numbers that a double cannot have get 400."""
+    body = b'{"entity": {"user": "a"}, "set": {"producer_byte_rate": %s}}' % text.encode()
+    status, answer = server.control.ask("PATCH", "/quotas", body=body)
+    assert (status, "double" in answer["error"] or text in answer["error"]) == (400, True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.state import ControlState
     from coordinator_server.security.principal import Principal
+    from coordinator_server.steps import Steps
 
 __all__ = [
     "Content",
@@ -24,9 +25,15 @@ __all__ = [
     "ControlRequest",
     "ControlRoute",
     "EventStream",
+    "check_size",
     "natural_number",
     "refuse_others",
 ]
+
+MOST_TOKENS = 100_000
+"""Limit of strings, lists, objects and commas in a body, which bounds the time of reading JSON."""
+
+_COUNTED_BYTES = 1 << 20
 
 
 class Content(NamedTuple):
@@ -84,7 +91,7 @@ class ControlRequest(NamedTuple):
 
     def _object(self) -> dict[str, Any]:
         try:
-            value = json.loads(self.body or b"{}", parse_constant=_refuse_constant)
+            value = json.loads(self.body.decode() or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
@@ -123,3 +130,27 @@ class ControlRequest(NamedTuple):
 def _refuse_constant(name: str) -> None:
     """Refuse NaN and Infinity, which Python reads although they are not JSON."""
     raise ValueError(f"{name} is not a number")
+
+
+def check_size(body: bytes) -> Steps:
+    """Raise ControlError (413) in steps if JSON in a body has more than MOST_TOKENS tokens."""
+    count = position = 0
+    while position < len(body):
+        quote = body.find(b'"', position)
+        end = len(body) if quote < 0 else quote
+        count += 1
+        for start in range(position, end, _COUNTED_BYTES):
+            part = body[start : min(start + _COUNTED_BYTES, end)]
+            count += part.count(b"[") + part.count(b"{") + part.count(b",")
+            yield
+        if count > MOST_TOKENS:
+            text = f"the body has more than {MOST_TOKENS} strings, lists, objects and commas"
+            raise ControlError(413, text)
+        position = end + 1
+        while quote >= 0:  # to the end of the string: a quote after an even number of backslashes
+            quote = body.find(b'"', position)
+            text_before = body[position:quote]
+            position = len(body) if quote < 0 else quote + 1
+            yield
+            if not (len(text_before) - len(text_before.rstrip(b"\\"))) % 2:
+                break

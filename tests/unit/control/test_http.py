@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from coordinator_server.control import http
+from coordinator_server.control import http_connection
 from coordinator_server.control.http import ControlServer
 from coordinator_server.control.request import ControlRequest, ControlRoute, EventStream
 from coordinator_server.control.route import Parameter
@@ -119,7 +119,7 @@ async def test_a_request_that_does_not_end_is_408(
     served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A request whose head or body stays incomplete gets 408 at the timeout and is closed."""
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     writer.write(sent)
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -133,7 +133,7 @@ async def test_an_idle_connection_is_closed_without_an_answer(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An idle connection is closed without a response, before or after its first request."""
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     assert await reader.read() == b""
     writer.close()
@@ -148,7 +148,7 @@ async def test_an_answer_that_is_not_taken_ends_the_connection(
 ) -> None:
     """A client that does not read its response is disconnected at the timeout."""
     served.answer = {"answer": "x" * (64 << 20)}
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.2)
     reader, writer = await served.connect()
     writer.write(REQUEST + b"\r\n")
     while not served.server._tasks:

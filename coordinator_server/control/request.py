@@ -7,7 +7,7 @@ The table of routes is in `routes`. Handlers, such as the functions in `clock`, 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError, natural_number, refuse_others
@@ -121,6 +121,10 @@ class ControlRequest(NamedTuple):
     def sees_topic(self, name: str) -> bool:
         """Return whether the user may see a topic."""
         return self.allows("DESCRIBE", "TOPIC", name)
+
+    def sees_topics(self, names: Iterable[str]) -> bool:
+        """Return whether the user may see all of these topics."""
+        return self.user is None or all(self.sees_topic(name) for name in names)
 
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""

@@ -145,7 +145,7 @@ class ControlServer:
         Raises OSError if the client disconnects before its body has arrived.
         """
         try:
-            route, request = await self._admitted(head)
+            route, request = await self._admitted(head, connection.client_host)
         except ControlError:
             raise
         except Exception as error:
@@ -163,7 +163,7 @@ class ControlServer:
         except Exception as error:
             raise _failed(head, error) from error
 
-    async def _admitted(self, head: Head) -> tuple[ControlRoute, ControlRequest]:
+    async def _admitted(self, head: Head, client_host: str) -> tuple[ControlRoute, ControlRequest]:
         """Return the route of a request, and the request without body, if the user may send it.
 
         Raises ControlError.
@@ -194,6 +194,7 @@ class ControlServer:
             route,
             user,
             self._state,
+            client_host,
         )
         _check_access(request, route)
         return route, request

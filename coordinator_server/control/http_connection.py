@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
+from coordinator_server.config.hosts import as_java, without_mapping
 from coordinator_server.control.errors import ControlError
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class HttpConnection:
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
         self._request: h11.Request | None = None
         self._is_whole = False  # whether the request was received completely
+        peer = writer.get_extra_info("peername") or ("",)  # the client may be gone already
+        self.client_host = f"/{as_java(without_mapping(peer[0]))}"
+        """The address of the client as Kafka writes it."""
         self._held = held
         self._body_bytes = 0
         self._give_up_s = 0.0

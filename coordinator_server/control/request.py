@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError, natural_number, refuse_others
 from coordinator_server.control.route import ControlRoute
+from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -56,7 +57,7 @@ class ControlRequest(NamedTuple):
 
     `values` has the values of all query parameters of the route. `user` is the principal of a
     request with a login, otherwise None, and then everything is allowed. `headers` are by
-    lower-case name.
+    lower-case name. `client_host` is the address of the client as Kafka writes it.
     """
 
     cluster: Cluster
@@ -68,6 +69,7 @@ class ControlRequest(NamedTuple):
     route: ControlRoute | None = None
     user: Principal | None = None
     state: ControlState | None = None
+    client_host: str = "/127.0.0.1"
 
     def json(self, *fields: str) -> dict[str, Any]:
         """Return the body as a JSON object with no other fields, {} if the body is empty.
@@ -98,6 +100,11 @@ class ControlRequest(NamedTuple):
             raise ControlError(400, "the body is not a JSON object")
         return value
 
+    @property
+    def principal(self) -> Principal:
+        """The user of the request, or Kafka's anonymous user without a login."""
+        return self.user or ANONYMOUS
+
     # --- access -----------------------------------------------------------------------------------
 
     def allows(self, operation: str, resource_type: str, name: str) -> bool:
@@ -109,14 +116,22 @@ class ControlRequest(NamedTuple):
 
         assert self.user is not None
         return authorizer.allows(
-            self.user, "/127.0.0.1", Operation[operation], ResourceType[resource_type], name
+            self.user, self.client_host, Operation[operation], ResourceType[resource_type], name
         )
 
     def require(self, operation: str, resource_type: str, name: str) -> None:
         """Raise ControlError unless the user may do an operation on a resource."""
         if not self.allows(operation, resource_type, name):
+            self._log_denial(operation, resource_type, name)
             what = f"{operation} on {resource_type} {name}"
             raise ControlError(403, f"{self.user} may not do that: no ACL allows {what}")
+
+    def _log_denial(self, operation: str, resource_type: str, name: str) -> None:
+        from coordinator_server.security.access import log_denial
+        from coordinator_server.security.acl import Operation, ResourceType
+
+        api = "control" if self.route is None else f"{self.route.method} {self.route.path}"
+        log_denial(self, Operation[operation], ResourceType[resource_type], name, api)
 
     def sees_topic(self, name: str) -> bool:
         """Return whether the user may see a topic."""

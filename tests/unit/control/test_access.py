@@ -12,6 +12,7 @@ import pytest
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.control.state import ControlOptions, ControlState
+from coordinator_server.events.log import LOG
 from coordinator_server.rebalances.schema import topics_of
 from coordinator_server.security.acl import (
     Acl,
@@ -68,7 +69,13 @@ class Accessed(ModernNodes):
         self.security.authorizer.change(added=acls)
 
     async def see(
-        self, verb: str, body: object = None, *, name: str | None = "alice", **given: str
+        self,
+        verb: str,
+        body: object = None,
+        *,
+        name: str | None = "alice",
+        host: str = "/127.0.0.1",
+        **given: str,
     ) -> Any:
         """Return the answer of a route to a user, None for everybody."""
         await settle()
@@ -86,6 +93,7 @@ class Accessed(ModernNodes):
             route=route,
             user=None if name is None else user(name),
             state=self.state,
+            client_host=host,
         )
         return await getattr(import_module(f"coordinator_server.control.{module}"), function)(
             request
@@ -197,6 +205,28 @@ async def test_transactions_show_visible_topics(nodes: Accessed) -> None:
     ):
         assert not has_hidden(answer)
         assert "t-0" in json.dumps(answer)
+
+
+async def test_acls_for_hosts(nodes: Accessed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ACLs for hosts apply to the client's address, in lists and in handlers of Kafka's APIs."""
+    nodes.allow(
+        acl("DESCRIBE", "TOPIC", HIDDEN, host="10.0.0.9"),
+        acl("ALTER_CONFIGS", "TOPIC", HIDDEN, host="10.0.0.9"),
+    )
+    for host, is_shown in (("/10.0.0.9", True), ("/10.0.0.8", False), ("/127.0.0.1", False)):
+        assert has_hidden(await nodes.see("topics list", host=host)) == is_shown
+    hosts = []
+
+    def emit(_: object, event: str, **fields: Any) -> None:
+        if event == "access.denied":
+            hosts.append(fields["host"])
+
+    monkeypatch.setattr(type(LOG), "emit", emit)
+    change = {"set": {"retention.ms": "1000"}}
+    with pytest.raises(ControlError, match="TOPIC_AUTHORIZATION_FAILED"):
+        await nodes.see("topics alter", change, host="/10.0.0.8", TOPIC=HIDDEN)
+    assert hosts == ["10.0.0.8"]
+    await nodes.see("topics alter", change, host="/10.0.0.9", TOPIC=HIDDEN)
 
 
 async def test_metrics_need_every_topic_and_group(nodes: Accessed) -> None:

@@ -26,13 +26,13 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
             for node_id, connection in _all(request)
             if connection.number > after
             and values["broker"] in (None, node_id)
-            and _matches(connection, values)
+            and _matches(request, connection)
         ),
     )
     page = wanted[: values["limit"]]
     return {
         "connections": [
-            _connection(node_id, connection, now_ms) for _, node_id, connection in page
+            _connection(request, node_id, connection, now_ms) for _, node_id, connection in page
         ],
         "next": str(page[-1][0]) if len(wanted) > len(page) else None,
     }
@@ -45,15 +45,16 @@ def _all(request: ControlRequest) -> Iterator[tuple[int, CountedConnection]]:
                 yield node_id, connection
 
 
-def _matches(connection: CountedConnection, values: Any) -> bool:
-    text, topic = values["filter"], values["topic"]
+def _matches(request: ControlRequest, connection: CountedConnection) -> bool:
+    text, topic = request.values["filter"], request.values["topic"]
     if topic is not None and not (
-        topic in connection.topics_read or topic in connection.topics_written
+        (topic in connection.topics_read or topic in connection.topics_written)
+        and request.sees_topic(topic)
     ):
         return False
     return text is None or any(
-        text in connection
-        for connection in (
+        text in field
+        for field in (
             connection.caller.client_id or "",
             connection.remote,
             str(connection.principal),
@@ -61,7 +62,10 @@ def _matches(connection: CountedConnection, values: Any) -> bool:
     )
 
 
-def _connection(node_id: int, connection: CountedConnection, now_ms: int) -> dict[str, Any]:
+def _connection(
+    request: ControlRequest, node_id: int, connection: CountedConnection, now_ms: int
+) -> dict[str, Any]:
+    """Describe a connection, with the topics that the user may see."""
     name, version = connection.software
     connection.settle()
     uses = sorted(
@@ -93,8 +97,8 @@ def _connection(node_id: int, connection: CountedConnection, now_ms: int) -> dic
             }
             for use in uses
         ],
-        "topics_written": sorted(connection.topics_written),
-        "topics_read": sorted(connection.topics_read),
+        "topics_written": sorted(filter(request.sees_topic, connection.topics_written)),
+        "topics_read": sorted(filter(request.sees_topic, connection.topics_read)),
     }
 
 

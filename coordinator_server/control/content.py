@@ -7,7 +7,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.errors import ControlError
+from coordinator_server.control.errors import ControlError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,12 +134,7 @@ def to_bytes(value: Any, how: str, what: str) -> bytes | None:
             return str.encode(value)
         return a2b_base64(value, strict_mode=True)
     except (Base64Error, TypeError, ValueError) as error:
-        raise ControlError(400, f"{what} is {how} or null, not {_short(value)}") from error
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+        raise ControlError(400, f"{what} is {how} or null, not {shown(value)}") from error
 
 
 def to_base64(value: bytes | None) -> str | None:

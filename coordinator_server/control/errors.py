@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from reprlib import Repr
 
 _INT64 = 1 << 63
+_cut = Repr()
+_cut.maxstring = _cut.maxlong = 200
 _INT64_DIGITS = 19
 
 
@@ -20,12 +23,17 @@ class ControlError(Exception):
         self.headers = headers or {}
 
 
+def shown(value: object) -> str:
+    """Return a value for an error message, without the rest of a long one."""
+    return _cut.repr(value)
+
+
 def refuse_others(what: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise ControlError if a name is not known, with the known names."""
     for name in given:
         if name not in known:
             names = f"the names are {', '.join(known)}" if known else "there is none"
-            raise ControlError(400, f"{name!r} is no {what}: {names}")
+            raise ControlError(400, f"{shown(name)} is no {what}: {names}")
 
 
 def natural_number(text: str) -> int | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.feed import FeedEvent
+from coordinator_server.control.rebalances import may_see
 from coordinator_server.control.request import ControlRequest, EventStream
 from coordinator_server.control.shapes.events import EventType
 
@@ -32,8 +34,11 @@ async def events(request: ControlRequest) -> EventStream:
 
 def _may_see(request: ControlRequest, event: FeedEvent) -> bool:
     """Return whether the ACLs of the user allow an event."""
-    if event.kind in ("group", "rebalance"):
+    if event.kind == "group" or (event.kind == "rebalance" and request.user is None):
         return request.sees_group(event.name)
+    if event.kind == "rebalance":
+        record = json.loads(event.json)["data"]
+        return request.sees_group(event.name) and may_see(request, record)
     if event.kind == "topic":
         return request.sees_topic(event.name)
     if event.kind == "transaction":

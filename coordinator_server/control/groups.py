@@ -73,9 +73,32 @@ def _generation(group: Any) -> int:
 
 
 async def group(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups/GROUP: describe a group. Raises ControlError (404) for an unknown group."""
+    """GET /groups/GROUP: describe a group.
+
+    Raises ControlError (404) for an unknown group, and (403) like Kafka's ConsumerGroupDescribe if
+    the user may not see all topics of the members.
+    """
     broker, described_group = group_of(request)
-    return _group(request, broker, described_group)
+    description = _group(request, broker, described_group)
+    if not request.sees_topics(_topics(description)):
+        text = f"group {described_group.group_id} has topics that {request.user} may not describe"
+        raise ControlError(403, f"TOPIC_AUTHORIZATION_FAILED: {text}")
+    return description
+
+
+def _topics(description: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the topics of the members in a description. Streams groups assign tasks, not topics."""
+    has_tasks = description["type"] == GroupKind.STREAMS.value
+    for member in description["members"]:
+        yield from member["subscription"]
+        if not has_tasks:
+            yield from member["assignment"]
+            yield from member.get("target", ())
+            yield from member.get("revoking", ())
+            for partitions in member.get("waits_for_release", {}).values():
+                yield from partitions
+    for share_partition in description.get("share_partitions", ()):
+        yield share_partition["topic"]
 
 
 def group_of(request: ControlRequest) -> tuple[Broker, Group]:
@@ -103,10 +126,10 @@ def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
 
 def _group(request: ControlRequest, broker: Broker, group: Group) -> dict[str, Any]:
     from coordinator_server.control.modern_groups import described
+    from coordinator_server.control.rebalances import may_see
     from coordinator_server.rebalances.story import tell
 
-    cluster = request.cluster
-    history = cluster.journal.history(group.group_id)
+    history = request.cluster.journal.history(group.group_id)
     listed = group.listed()
     return {
         "group": group.group_id,
@@ -114,7 +137,7 @@ def _group(request: ControlRequest, broker: Broker, group: Group) -> dict[str, A
         "coordinator": broker.node_id,
         "state": listed.group_state,
         "protocol_type": listed.protocol_type or None,
-        **(_classic(group) if isinstance(group, GroupMetadata) else described(cluster, group)),
+        **(_classic(group) if isinstance(group, GroupMetadata) else described(request, group)),
         "offsets": [
             {
                 "topic": topic,
@@ -127,7 +150,7 @@ def _group(request: ControlRequest, broker: Broker, group: Group) -> dict[str, A
             if request.sees_topic(topic)
             for partition, commit in sorted(partitions.items())
         ],
-        "last_rebalance": tell(history[-1]) if history else [],
+        "last_rebalance": tell(history[-1]) if history and may_see(request, history[-1]) else [],
     }
 
 
@@ -187,7 +210,7 @@ def owners_of(request: ControlRequest, group: Group) -> dict[tuple[str, int], di
     else:
         from coordinator_server.control.modern_groups import described
 
-        members = described(request.cluster, group)["members"]
+        members = described(request, group)["members"]
     return {
         (topic, index): member
         for member in members

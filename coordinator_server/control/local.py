@@ -15,7 +15,6 @@ from coordinator_server.control.errors import ControlError
 from coordinator_server.control.pace import in_steps
 from coordinator_server.core.caller import Caller
 from coordinator_server.security.client_software import UNKNOWN_SOFTWARE
-from coordinator_server.security.principal import ANONYMOUS
 from coordinator_server.security.rights import UNRESTRICTED, Rights
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "control-server"
 TIMEOUT_SECONDS = 30.0
-_CLIENT_HOST = "/127.0.0.1"
 
 
 class LocalConnection:
@@ -40,12 +38,12 @@ class LocalConnection:
 
     closed = is_unauthenticated = has_token = False
     software = UNKNOWN_SOFTWARE
-    client_host = _CLIENT_HOST
     remote = CLIENT_ID
 
     def __init__(self, request: ControlRequest, node_id: int) -> None:
         listener = request.cluster.servers.addresses(node_id)[0]
-        self.principal = request.user or ANONYMOUS
+        self.principal = request.principal
+        self.client_host = request.client_host
         self.listener_name = listener.name
         self.local_address = (listener.host, listener.port)
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -70,7 +68,7 @@ class LocalCall:
         self.request = request
         self.rights: Rights = UNRESTRICTED
         self._spec = spec
-        self.caller = Caller(CLIENT_ID, _CLIENT_HOST, version)
+        self.caller = Caller(CLIENT_ID, connection.client_host, version)
 
     @property
     def api_name(self) -> str:

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.rebalances import may_see
 from coordinator_server.core.groups.modern.account import (
     EpochChange,
     has_reached,
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coordinator_server.cluster import Cluster
+    from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.share_partitions.share_partition import SharePartition
 
 
-def described(cluster: Cluster, group: Any) -> dict[str, Any]:
+def described(request: ControlRequest, group: Any) -> dict[str, Any]:
     """Return the description of a group without offsets. `generation` is the group epoch."""
+    cluster = request.cluster
     now_ms = cluster.clock.now_ms()
     account = group.rebalance
     members = [_member(group, member, account, now_ms) for member in group.members.values()]
@@ -46,7 +49,7 @@ def described(cluster: Cluster, group: Any) -> dict[str, Any]:
         "protocol": assignor(group),
         "leader": None,
         "members": members,
-        "under_way": [] if account is None else _told(group, account, now_ms),
+        "under_way": [] if account is None else _told(request, group, account, now_ms),
     }
     share_partitions: list[dict[str, Any]] = []
     if group.kind is GroupKind.SHARE:
@@ -99,10 +102,11 @@ def _tell_share_partition(shown: dict[str, Any]) -> str:
     return "; ".join([line, *parts])
 
 
-def _told(group: Any, account: EpochChange, now_ms: int) -> list[str]:
-    """Return lines that describe the rebalance in progress."""
-    record = record_of(group.group_id, account.so_far(group, now_ms))
-    return tell(json.loads(encode_record(record)))
+def _told(request: ControlRequest, group: Any, account: EpochChange, now_ms: int) -> list[str]:
+    """Return lines that describe the rebalance in progress, if the user may see its topics."""
+    encoded_record = encode_record(record_of(group.group_id, account.so_far(group, now_ms)))
+    record = json.loads(encoded_record)
+    return tell(record) if may_see(request, record) else []
 
 
 def _member(group: Any, member: Any, account: EpochChange | None, now_ms: int) -> dict[str, Any]:

@@ -50,11 +50,9 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
         wanted[place] = offset
         metadata[place] = offset_to_set.get("metadata", "")
     group = _group(request)
-    before = {} if group is None else LagReader(request.cluster, request).positions(group)
+    before = {} if group is None else _offsets(request, group)
     errors = await _commit(request, group, wanted, metadata)
-    return _changes(
-        request, {place: commit.offset for place, commit in before.items()}, wanted, errors
-    )
+    return _changes(request, before, wanted, errors)
 
 
 async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
@@ -64,10 +62,7 @@ async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
     if field is not None and field not in body:
         raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
     _, group = group_of(request)
-    before = {
-        place: position.offset
-        for place, position in LagReader(request.cluster, request).positions(group).items()
-    }
+    before = _offsets(request, group)
     places = _places(request, body, before)
     wanted = await in_steps(_targets(request, body, before, places))
     is_dry_run = body.get("dry_run", False)
@@ -81,10 +76,9 @@ async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
     """DELETE /groups/GROUP/offsets: delete the offsets of a topic. Raises ControlError."""
     _, group = group_of(request)
     topic, index = request.values["topic"], request.values["partition"]
-    positions = LagReader(request.cluster, request).positions(group)
     before = {
-        place: position.offset
-        for place, position in positions.items()
+        place: offset
+        for place, offset in _offsets(request, group).items()
         if place[0] == topic and index in (None, place[1])
     }
     if not before:
@@ -119,10 +113,22 @@ def _group(request: ControlRequest) -> Group | None:
         return None
 
 
+def _offsets(request: ControlRequest, group: Group) -> dict[Place, int]:
+    """Return the offsets of a group in the topics that the user may see."""
+    return {
+        place: position.offset
+        for place, position in LagReader(request.cluster, request).positions(group).items()
+        if request.sees_topic(place[0])
+    }
+
+
 def _places(
     request: ControlRequest, body: Mapping[str, Any], before: Mapping[Place, int]
 ) -> list[Place]:
-    """Return the partitions of a reset. Raises ControlError for an unknown topic."""
+    """Return the partitions of a reset, all of topics that the user may read.
+
+    Raises ControlError for other topics.
+    """
     topics, indexes = body.get("topics"), body.get("partitions")
     if topics is None:
         places = list(before)
@@ -136,6 +142,8 @@ def _places(
     places = sorted(place for place in places if indexes is None or place[1] in indexes)
     if not places:
         raise ControlError(400, "no partition is selected: name topics, or commit an offset first")
+    for name in {name for name, _ in places}:
+        request.require("READ", "TOPIC", name)
     return places
 
 
@@ -248,7 +256,7 @@ def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
     """Return the errors by partition. Raises ControlError if every partition has the same one."""
     codes = {
         (
-            getattr(topic, "name", None) or topic.topic_name,
+            topic.name if hasattr(topic, "name") else topic.topic_name,
             partition.partition_index,
         ): partition.error_code
         for topic in topics

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.pace import in_steps
+from coordinator_server.rebalances.schema import topics_of
 from coordinator_server.rebalances.story import tell
 from coordinator_server.topics.names import GROUP_EVENTS_TOPIC
 from protocol.batch import iterate_records
@@ -32,7 +33,10 @@ _READ_BYTES = 1024 * 1024
 
 
 async def rebalances(request: ControlRequest) -> dict[str, Any]:
-    """GET /groups/GROUP/rebalances: list rebalances, the latest first. Raises ControlError."""
+    """GET /groups/GROUP/rebalances: list rebalances, the latest first. Raises ControlError.
+
+    Rebalances with topics that the user may not see are left out.
+    """
     group_id, values = request.parameters["GROUP"], request.values
     end = None
     if values["after"] is not None:
@@ -54,6 +58,7 @@ async def rebalances(request: ControlRequest) -> dict[str, Any]:
         for record in unwritten
         if record not in records and record["ended_ms"] >= newest_ms and _is_within(record, values)
     ]
+    records = [record for record in records if may_see(request, record)]
     records.sort(key=lambda record: (record["ended_ms"], record["generation"]), reverse=True)
     return {
         "rebalances": [
@@ -68,6 +73,11 @@ async def rebalances(request: ControlRequest) -> dict[str, Any]:
         ],
         "next": None if next_end is None else str(next_end),
     }
+
+
+def may_see(request: ControlRequest, record: RebalanceRecord) -> bool:
+    """Return whether the user may see all topics of a rebalance."""
+    return request.user is None or request.sees_topics(topics_of(record))
 
 
 def _is_within(record: RebalanceRecord, values: Any) -> bool:

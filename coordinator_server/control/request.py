@@ -7,16 +7,18 @@ The table of routes is in `routes`. Handlers, such as the functions in `clock`, 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError, natural_number, refuse_others
 from coordinator_server.control.route import ControlRoute
+from coordinator_server.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.state import ControlState
     from coordinator_server.security.principal import Principal
+    from coordinator_server.steps import Steps
 
 __all__ = [
     "Content",
@@ -24,9 +26,15 @@ __all__ = [
     "ControlRequest",
     "ControlRoute",
     "EventStream",
+    "check_size",
     "natural_number",
     "refuse_others",
 ]
+
+MOST_TOKENS = 100_000
+"""Limit of strings, lists, objects and commas in a body, which bounds the time of reading JSON."""
+
+_COUNTED_BYTES = 1 << 20
 
 
 class Content(NamedTuple):
@@ -49,7 +57,7 @@ class ControlRequest(NamedTuple):
 
     `values` has the values of all query parameters of the route. `user` is the principal of a
     request with a login, otherwise None, and then everything is allowed. `headers` are by
-    lower-case name.
+    lower-case name. `client_host` is the address of the client as Kafka writes it.
     """
 
     cluster: Cluster
@@ -61,6 +69,7 @@ class ControlRequest(NamedTuple):
     route: ControlRoute | None = None
     user: Principal | None = None
     state: ControlState | None = None
+    client_host: str = "/127.0.0.1"
 
     def json(self, *fields: str) -> dict[str, Any]:
         """Return the body as a JSON object with no other fields, {} if the body is empty.
@@ -84,12 +93,17 @@ class ControlRequest(NamedTuple):
 
     def _object(self) -> dict[str, Any]:
         try:
-            value = json.loads(self.body or b"{}")
+            value = json.loads(self.body.decode() or "{}", parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
             raise ControlError(400, "the body is not a JSON object")
         return value
+
+    @property
+    def principal(self) -> Principal:
+        """The user of the request, or Kafka's anonymous user without a login."""
+        return self.user or ANONYMOUS
 
     # --- access -----------------------------------------------------------------------------------
 
@@ -102,19 +116,60 @@ class ControlRequest(NamedTuple):
 
         assert self.user is not None
         return authorizer.allows(
-            self.user, "/127.0.0.1", Operation[operation], ResourceType[resource_type], name
+            self.user, self.client_host, Operation[operation], ResourceType[resource_type], name
         )
 
     def require(self, operation: str, resource_type: str, name: str) -> None:
         """Raise ControlError unless the user may do an operation on a resource."""
         if not self.allows(operation, resource_type, name):
+            self._log_denial(operation, resource_type, name)
             what = f"{operation} on {resource_type} {name}"
             raise ControlError(403, f"{self.user} may not do that: no ACL allows {what}")
+
+    def _log_denial(self, operation: str, resource_type: str, name: str) -> None:
+        from coordinator_server.security.access import log_denial
+        from coordinator_server.security.acl import Operation, ResourceType
+
+        api = "control" if self.route is None else f"{self.route.method} {self.route.path}"
+        log_denial(self, Operation[operation], ResourceType[resource_type], name, api)
 
     def sees_topic(self, name: str) -> bool:
         """Return whether the user may see a topic."""
         return self.allows("DESCRIBE", "TOPIC", name)
 
+    def sees_topics(self, names: Iterable[str]) -> bool:
+        """Return whether the user may see all of these topics."""
+        return self.user is None or all(self.sees_topic(name) for name in names)
+
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""
         return self.allows("DESCRIBE", "GROUP", group_id)
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python reads although they are not JSON."""
+    raise ValueError(f"{name} is not a number")
+
+
+def check_size(body: bytes) -> Steps:
+    """Raise ControlError (413) in steps if JSON in a body has more than MOST_TOKENS tokens."""
+    count = position = 0
+    while position < len(body):
+        quote = body.find(b'"', position)
+        end = len(body) if quote < 0 else quote
+        count += 1
+        for start in range(position, end, _COUNTED_BYTES):
+            part = body[start : min(start + _COUNTED_BYTES, end)]
+            count += part.count(b"[") + part.count(b"{") + part.count(b",")
+            yield
+        if count > MOST_TOKENS:
+            text = f"the body has more than {MOST_TOKENS} strings, lists, objects and commas"
+            raise ControlError(413, text)
+        position = end + 1
+        while quote >= 0:  # to the end of the string: a quote after an even number of backslashes
+            quote = body.find(b'"', position)
+            text_before = body[position:quote]
+            position = len(body) if quote < 0 else quote + 1
+            yield
+            if not (len(text_before) - len(text_before.rstrip(b"\\"))) % 2:
+                break

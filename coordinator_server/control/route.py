@@ -10,6 +10,9 @@ from coordinator_server.control.errors import ControlError, natural_number
 
 Answer = Callable[[Any], Awaitable[Any]]
 
+BODY_BYTES = 64 * 1024
+"""Size limit of the body of most requests."""
+
 _INT64_MAX = (1 << 63) - 1
 _KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 
@@ -92,7 +95,7 @@ class ControlRoute(NamedTuple):
     the shapes of the response and of the request's body: "MODULE:CLASS" in `shapes`. `needs` is the
     operation and the type of the resource that an ACL must allow a user, such as ("READ", "TOPIC");
     the resource's name is the parameter of the path. `content_type` is the type of the response. A
-    route that `is_public` is served without a token or login.
+    route that `is_public` is served without a token or login. `body_bytes` limits the body.
     """
 
     method: str
@@ -106,6 +109,7 @@ class ControlRoute(NamedTuple):
     needs: tuple[str, str] | None = None
     content_type: str = "application/json"
     is_public: bool = False
+    body_bytes: int = BODY_BYTES
 
     def values(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the values of all query parameters by name. Raises ControlError."""

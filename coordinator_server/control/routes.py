@@ -8,7 +8,7 @@ table without the broker. GET routes also answer HEAD.
 
 from __future__ import annotations
 
-from coordinator_server.control.route import ControlRoute, Parameter
+from coordinator_server.control.route import BODY_BYTES, ControlRoute, Parameter
 
 PATH_PARAMETERS = {
     "TOPIC": ("string", "name of a topic"),
@@ -24,6 +24,10 @@ PATH_PARAMETERS = {
 
 DEFAULT_LIMIT, MOST_AT_ONCE = 1_000, 10_000
 """Number of entries on a page by default and at most."""
+
+RECORDS_BODY_BYTES, OFFSETS_BODY_BYTES = 16 * 1024 * 1024, 1024 * 1024
+ACLS_BODY_BYTES = 256 * 1024
+"""Size limits of bodies with records, offsets and ACLs."""
 
 MOST_RECORDS, DEFAULT_CONTENT_BYTES, MOST_CONTENT_BYTES = 1_000, 4_096, 16 * 1024 * 1024
 """Limit of records on a page, and limits of the bytes that are shown of a key or value."""
@@ -70,11 +74,23 @@ def _row(
     body: str = "",
     content_type: str = "application/json",
     is_public: bool = False,
+    body_bytes: int = BODY_BYTES,
 ) -> ControlRoute:
     """Return a route; `request_line` is its method and path."""
     method, _, path = request_line.partition(" ")
     return ControlRoute(
-        method, path, answer, query, verb, meaning, response, body, needs, content_type, is_public
+        method,
+        path,
+        answer,
+        query,
+        verb,
+        meaning,
+        response,
+        body,
+        needs,
+        content_type,
+        is_public,
+        body_bytes,
     )
 
 
@@ -126,7 +142,7 @@ _RECORDS = (
     _row("POST /topics/TOPIC/records", "records produce", "records:produce",
          "records:WrittenRecords",
          "write records; a missing topic is created if auto.create.topics.enable is on",
-         ("WRITE", "TOPIC"), body="records:NewRecords"),
+         ("WRITE", "TOPIC"), body="records:NewRecords", body_bytes=RECORDS_BODY_BYTES),
     _row("GET /topics/TOPIC/records", "records list", "records:browse", "records:Records",
          "read records of a topic, from any offset or time, with filters", _READ_TOPIC,
          (Parameter("partition", "integer", "only this partition"), Parameter("position", "text",
@@ -175,7 +191,7 @@ _GROUPS = (
          "only the sample at this time and later ones", 0),)),
     _row("PUT /groups/GROUP/offsets", "offsets set", "offsets:set_offsets",
          "groups:OffsetChanges", "commit offsets for a group without members", _READ_GROUP,
-         body="groups:OffsetsToSet"),
+         body="groups:OffsetsToSet", body_bytes=OFFSETS_BODY_BYTES),
     _row("POST /groups/GROUP/offsets/reset", "offsets reset", "offsets:reset_offsets",
          "groups:OffsetChanges", "reset the offsets of a group without members", _READ_GROUP,
          body="groups:OffsetReset"),
@@ -230,7 +246,7 @@ _SECURITY = (
     _row("GET /acls", "acls list", "security:acls", "security:Acls", "list ACLs",
          _DESCRIBE_CLUSTER),
     _row("POST /acls", "acls create", "security:create_acls", "security:Acls", "create ACLs",
-         _ALTER_CLUSTER, body="security:Acls"),
+         _ALTER_CLUSTER, body="security:Acls", body_bytes=ACLS_BODY_BYTES),
     _row("POST /acls/delete", "acls delete", "security:delete_acls", "security:Acls",
          "delete the ACLs that match a filter, and return them", _ALTER_CLUSTER,
          body="security:AclFilter"),

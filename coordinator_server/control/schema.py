@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from functools import cache
 from importlib import import_module
@@ -17,7 +18,7 @@ from typing import (
     is_typeddict,
 )
 
-from coordinator_server.control.errors import natural_number
+from coordinator_server.control.errors import natural_number, shown
 
 _NAMES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ARTICLES = {"string": "a string", "integer": "an integer", "number": "a number"}
@@ -107,10 +108,10 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
     if origin is Literal:
         if value in arguments:
             return None
-        return f"{where} is {_shown(value)}, not one of {', '.join(arguments)}"
+        return f"{where} is {shown(value)}, not one of {', '.join(arguments)}"
     if origin is list:
         if not isinstance(value, list):
-            return f"{where} is {_shown(value)}, not a list"
+            return f"{where} is {shown(value)}, not a list"
         errors = (
             shape_error(element, arguments[0], f"{where}[{number}]")
             for number, element in enumerate(value)
@@ -118,9 +119,10 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
         return next(filter(None, errors), None)
     if origin is dict:
         if not isinstance(value, dict):
-            return f"{where} is {_shown(value)}, not an object"
+            return f"{where} is {shown(value)}, not an object"
         errors = (
-            shape_error(element, arguments[1], f"{where}.{key}") for key, element in value.items()
+            shape_error(element, arguments[1], f"{where}.{key[:100]}")
+            for key, element in value.items()
         )
         return next(filter(None, errors), None)
     return _plain_error(value, kind, where)
@@ -128,11 +130,11 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
 
 def _object_error(value: Any, shape: Any, where: str) -> str | None:
     if not isinstance(value, dict):
-        return f"{where} is {_shown(value)}, not an object"
+        return f"{where} is {shown(value)}, not an object"
     fields = fields_of(shape)
     for name in value:
         if name not in fields:
-            return f"{name!r} is no field of {where}: the names are {', '.join(fields)}"
+            return f"{shown(name)} is no field of {where}: the names are {', '.join(fields)}"
     for name, (kind, meaning, is_required) in fields.items():
         if name in value:
             inner = name if where == "the body" else f"{where}.{name}"
@@ -150,20 +152,16 @@ def _plain_error(value: Any, kind: Any, where: str) -> str | None:
     name = _NAMES[kind]
     if kind is str and isinstance(value, str):
         if any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{where} is {_shown(value)}, which has a lone surrogate"
+            return f"{where} is {shown(value)}, which has a lone surrogate"
         return None
     if kind is bool and isinstance(value, bool):
         return None
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        if not -sys.float_info.max <= value <= sys.float_info.max:
+            return f"{where} is {shown(value)}, which does not fit into a double"
         return None
     if kind is int and isinstance(value, int) and not isinstance(value, bool):
         if natural_number(str(abs(value))) is None:
-            return f"{where} is {_shown(value)}, which does not fit into 64 bits"
+            return f"{where} is {shown(value)}, which does not fit into 64 bits"
         return None
-    return f"{where} is {_shown(value)}, not {_ARTICLES.get(name, 'true or false')}"
-
-
-def _shown(value: Any) -> str:
-    """Return a value for an error message, without the rest of a long one."""
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
+    return f"{where} is {shown(value)}, not {_ARTICLES.get(name, 'true or false')}"

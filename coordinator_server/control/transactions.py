@@ -33,7 +33,7 @@ async def transactions(request: ControlRequest) -> dict[str, Any]:
     known = _known(request)
     page, next_name = page_of_names(request, known)
     return {
-        "transactions": [_transaction(*known[name]) for name in page],
+        "transactions": [_transaction(request, *known[name]) for name in page],
         "held_back": _held_back(request, [metadata for _, metadata in known.values()]),
         "next": next_name,
     }
@@ -62,7 +62,7 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
     ]
     stuck = await in_steps(_stuck_groups(request, held))
     return {
-        "transaction": _transaction(node_id, metadata),
+        "transaction": _transaction(request, node_id, metadata),
         "held_back": held,
         "stuck_groups": stuck,
     }
@@ -135,7 +135,10 @@ async def abort(request: ControlRequest) -> dict[str, Any]:
     return {"transactional_id": name, "state": metadata.state.label}
 
 
-def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
+def _transaction(
+    request: ControlRequest, node_id: int, metadata: TransactionMetadata
+) -> dict[str, Any]:
+    """Describe a transaction, with the topics that the user may see."""
     is_open = not metadata.state.is_idle
     return {
         "transactional_id": metadata.transactional_id,
@@ -145,7 +148,11 @@ def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
         "producer_epoch": metadata.producer_epoch,
         "timeout_ms": metadata.timeout_ms,
         "open_since_ms": metadata.start_ms if is_open else None,
-        "partitions": [f"{topic}-{index}" for topic, index in sorted(metadata.partitions)],
+        "partitions": [
+            f"{topic}-{index}"
+            for topic, index in sorted(metadata.partitions)
+            if request.sees_topic(topic)
+        ],
     }
 
 

@@ -39,7 +39,7 @@ VOCABULARY: dict[str, EventType] = {
     "broker.returned": EventType(INFO, ("broker", "partitions_moved")),
     "cluster.reset": EventType(INFO, ("topics", "groups", "connections")),
     "control.listening": EventType(INFO, ("address",)),
-    "control.failed": EventType(ERROR),
+    "control.failed": EventType(ERROR, ("method", "path")),
     "settings.ignored": EventType(WARNING, ("settings",)),
     "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),

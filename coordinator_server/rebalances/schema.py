@@ -6,10 +6,13 @@ Adding a field keeps the `SCHEMA_VERSION`; removing a field or changing its mean
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.core.groups.explain import Absence, RebalanceOutcome, Trigger
 from coordinator_server.core.groups.settings import GroupKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SCHEMA_VERSION = 1
 
@@ -185,6 +188,29 @@ OBJECTS = {
     "member": MEMBER,
 }
 """The object types of the schema, by name."""
+
+
+_TOPIC_FIELDS = frozenset({"topic", "dead_letter_queue", "topics_added", "topics_removed"})
+"""Fields with names of topics, besides those of the type `partitions`."""
+
+
+def topics_of(record: RebalanceRecord) -> set[str]:
+    """Return the topics that a record names. Partitions of a streams group are its tasks."""
+    return _topics(record, RECORD, has_tasks=record.get("group_type") == GroupKind.STREAMS)
+
+
+def _topics(value: RebalanceRecord, fields: Iterable[RecordField], *, has_tasks: bool) -> set[str]:
+    topics: set[str] = set()
+    for field in fields:
+        inner, kind = value.get(field.name), field.kind.rstrip("[]?")
+        if inner is None or (kind == "partitions" and has_tasks):
+            continue
+        if kind == "partitions" or field.name in _TOPIC_FIELDS:
+            topics |= {inner} if isinstance(inner, str) else set(inner)
+        elif kind in OBJECTS:
+            for item in inner if isinstance(inner, list) else [inner]:
+                topics |= _topics(item, OBJECTS[kind], has_tasks=has_tasks)
+    return topics
 
 
 def describe() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import re
 import subprocess
@@ -458,6 +459,15 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         ):
             assert refusal[0] == 403
         assert alice.cluster_show()["security"]["user"] == "alice"
+        admin.acls_create({"acls": [{**acl, "operation": "READ", "host": "127.0.0.2"}]})
+        assert refused(alice.records_list, "seen")[0] == 403
+        assert "operation=READ" in serve.log_lines("access.denied")[-1]
+        assert "host=127.0.0.1" in serve.log_lines("access.denied")[-1]
+        connection = http.client.HTTPConnection(*address, source_address=("127.0.0.2", 0))
+        headers = {"Authorization": f"Bearer {alice.control.token}"}
+        connection.request("GET", "/topics/seen/records", headers=headers)
+        assert connection.getresponse().status == 200
+        connection.close()
         assert admin.acls_delete({"principal": "User:alice"})["acls"]
         assert alice.topics_list()["topics"] == []
         assert serve.stop() == 0

@@ -7,17 +7,24 @@ import re
 import socket
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from select import select
+from typing import Any, NamedTuple
 
 import pytest
 
-from coordinator_server.control.http import BODY_BYTES, HEAD_BYTES
+from coordinator_server.control.http import MOST_CONNECTIONS
+from coordinator_server.control.http_connection import HEAD_BYTES, MOST_HELD_BYTES
+from coordinator_server.control.request import MOST_TOKENS
+from coordinator_server.control.route import BODY_BYTES, ControlRoute
+from coordinator_server.control.routes import RECORDS_BODY_BYTES, ROUTES
+from coordinator_server.control.schema import schema_of, shape_named
 from tests.e2e.controls import Control
-from tests.support import Broker, frame
+from tests.support import Broker, frame, wait_for
 
 HOST = b"Host: localhost\r\n"
 BROKERS = b"GET /brokers HTTP/1.1\r\n" + HOST
 TOPIC = b"POST /topics/%s HTTP/1.1\r\n" + HOST
+RECORDS = b"POST /topics/%s/records HTTP/1.1\r\n" + HOST
 
 
 class Response(NamedTuple):
@@ -156,26 +163,30 @@ def test_what_is_not_http_is_answered_and_the_connection_closed(
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_body_that_is_too_long_does_not_lose_its_answer(server: Server, is_chunked: bool) -> None:
     """A client that sends its whole body before it reads still gets the 413."""
-    data = bytes(BODY_BYTES + (1 << 20))
+    data = bytes(RECORDS_BODY_BYTES + (1 << 20))
     with server.connect() as client:
         if is_chunked:
-            client.send(TOPIC % b"long" + b"Transfer-Encoding: chunked\r\n\r\n")
+            client.send(RECORDS % b"long" + b"Transfer-Encoding: chunked\r\n\r\n")
             client.send(*chunks(data, 1 << 20))
         else:
-            client.send(TOPIC % b"long" + b"Content-Length: %d\r\n\r\n" % len(data), data)
+            client.send(RECORDS % b"long" + b"Content-Length: %d\r\n\r\n" % len(data), data)
         assert client.response().status == 413
         assert client.is_closed()
 
 
 def test_the_longest_body_is_served(server: Server) -> None:
-    """A JSON body of 16 MiB is accepted in one piece and in chunks."""
-    data = b"{" + b" " * (BODY_BYTES - 2) + b"}"
-    with server.connect() as client:
-        client.send(TOPIC % b"longest" + b"Content-Length: %d\r\n\r\n" % len(data), data)
-        assert client.response().status == 200
-        client.send(TOPIC % b"chunked" + b"Transfer-Encoding: chunked\r\n\r\n")
-        client.send(*chunks(data, 1 << 20))
-        assert client.response().status == 200
+    """The longest body of a route is accepted in one piece and in chunks."""
+    for request, most_bytes, body in (
+        (TOPIC, BODY_BYTES, b"{}"),
+        (RECORDS, RECORDS_BODY_BYTES, b'{"records": [{"value": "eA=="}]}'),
+    ):
+        data = body + b" " * (most_bytes - len(body))
+        with server.connect() as client:
+            client.send(request % b"longest" + b"Content-Length: %d\r\n\r\n" % len(data), data)
+            assert client.response().status == 200
+            client.send(request % b"chunked" + b"Transfer-Encoding: chunked\r\n\r\n")
+            client.send(*chunks(data, 1 << 20))
+            assert client.response().status == 200
 
 
 @pytest.mark.parametrize(
@@ -310,7 +321,7 @@ def test_http_1_0_is_answered_and_closed(server: Server) -> None:
         assert client.is_closed()
 
 
-@pytest.mark.parametrize("body", [b"[" * 1_000_000, b'{"a":' * 100_000, b"1" * 10_000, b"\xff"])
+@pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 12_000, b"1" * 10_000, b"\xff"])
 def test_a_hostile_body_is_400(server: Server, body: bytes) -> None:
     """JSON with too much nesting, too long a number or invalid UTF-8 gets 400."""
     with server.connect() as client:
@@ -320,3 +331,144 @@ def test_a_hostile_body_is_400(server: Server, body: bytes) -> None:
         assert re.match("the body is not JSON: ", response.error)
         client.send(BROKERS + b"\r\n")
         assert client.response().status == 200
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    "", "\0", "a" * 300, "\ud800", -1, 1 << 62, 10**400, 1e308, None, [], {}, [None], {"": ""},
+)  # fmt: skip
+"""Values that a field of a body should not have, or that are at its limits."""
+
+PLAIN_VALUES = {"string": "1", "integer": 1, "number": 1, "boolean": True}
+
+
+def examples(schema: dict[str, Any], schemas: dict[str, Any]) -> Iterator[Any]:
+    """Yield values of a JSON Schema: a plain one, then some with an odd value in one place."""
+    kind = schema.get("type")
+    if "$ref" in schema:
+        fields = schemas[schema["$ref"].rpartition("/")[2]]["properties"]
+        plain = {name: next(examples(field, schemas)) for name, field in fields.items()}
+        yield plain
+        for name, field in fields.items():
+            yield from ({**plain, name: value} for value in examples(field, schemas))
+            yield {known: value for known, value in plain.items() if known != name}
+    elif kind == "array":
+        yield from ([value] for value in examples(schema["items"], schemas))
+    elif kind == "object":
+        values = examples(schema["additionalProperties"], schemas)
+        yield from ({"name": value} for value in values)
+    elif "enum" in schema:
+        yield schema["enum"][0]
+    else:
+        yield PLAIN_VALUES[kind if isinstance(kind, str) else "string"]
+    yield from ODD_VALUES
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.body], ids=lambda route: str(route.verb)
+)
+def test_an_odd_body_is_no_bug(server: Server, route: ControlRoute) -> None:
+    """Bodies with odd values in any place are accepted or refused, and never cause a bug."""
+    definitions: dict[str, Any] = {}
+    shape = schema_of(shape_named(route.body), definitions)
+    path = route.path.replace("TOPIC", "odd").replace("GROUP", "odd")
+    for body in examples(shape, definitions):
+        status, answer = server.control.ask(route.method, path, body=json.dumps(body).encode())
+        assert status != 500, (body, answer)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e400"])
+def test_a_number_that_is_not_finite_is_400(server: Server, text: str) -> None:
+    """NaN and infinity, which are no JSON, and numbers that a double cannot have get 400."""
+    body = b'{"entity": {"user": "a"}, "set": {"producer_byte_rate": %s}}' % text.encode()
+    status, answer = server.control.ask("PATCH", "/quotas", body=body)
+    assert (status, "double" in answer["error"] or text in answer["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (RECORDS % b"t" + b"Origin: http://elsewhere\r\n", 403),
+        (b"POST /topics/t/records HTTP/1.1\r\nHost: elsewhere\r\n", 403),
+        (b"POST /nowhere HTTP/1.1\r\n" + HOST, 404),
+        (b"PUT /topics/t HTTP/1.1\r\n" + HOST, 405),
+        (b"POST /topics/t/records?no=1 HTTP/1.1\r\n" + HOST, 400),
+        (TOPIC % b"t", 413),
+        (b"POST /login HTTP/1.1\r\n" + HOST, 413),
+        (BROKERS, 413),
+    ],
+)
+def test_a_request_is_refused_by_its_head(server: Server, head: bytes, status: int) -> None:
+    """The response comes before the body, which the client has not even begun to send."""
+    with server.connect() as client:
+        client.send(head + b"Expect: 100-continue\r\nContent-Length: 16000000\r\n\r\n")
+        response = client.response()
+        assert (response.status, response.headers["connection"]) == (status, "close")
+        assert client.is_closed()
+
+
+@pytest.mark.parametrize("unit", [b"[],", b'"",', b"1,", b'{"a":1},', b'"\\\\\\"\\\\",'])
+def test_json_of_many_values_is_refused_unread(server: Server, unit: bytes) -> None:
+    """A body with many values, which would hold the event loop for a second, gets 413."""
+    data = b'{"records": [' + unit * (RECORDS_BODY_BYTES // len(unit) - 10)
+    with server.connect() as client:
+        client.send(RECORDS % b"many" + b"Content-Length: %d\r\n\r\n" % len(data), data)
+        response = client.response()
+        assert (response.status, str(MOST_TOKENS) in response.error) == (413, True)
+        client.send(BROKERS + b"\r\n")
+        assert client.response().status == 200
+
+
+@pytest.mark.parametrize("data", [b",[{" * 5_000_000, b"\\\\" * 7_000_000])
+def test_json_of_one_long_string_is_read(server: Server, data: bytes) -> None:
+    """Commas, brackets and escapes within strings do not count as values."""
+    body = b'{"format": "text", "records": [{"value": "%s"}]}' % data
+    with server.connect() as client:
+        client.send(TOPIC % b"strings" + b"Content-Length: 52\r\n\r\n")
+        client.send(b'{"configs": {"max.message.bytes": "20000000"}}      ')
+        assert client.response().status == 200
+        client.send(RECORDS % b"strings" + b"Content-Length: %d\r\n\r\n" % len(body), body)
+        response = client.response()
+        assert response.status == 200, response.error
+        client.send(b"DELETE /topics/strings HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert client.response().status == 200
+
+
+@pytest.mark.parametrize(
+    "body", [{"a" * 60_000: 1}, {"count": "a" * 60_000}, {"count": ["a"] * 10_000}]
+)
+def test_an_error_does_not_repeat_a_long_value(server: Server, body: Any) -> None:
+    """The error for a long value has its beginning only."""
+    status, answer = server.control.ask(
+        "POST", "/topics/t/partitions", body=json.dumps(body).encode()
+    )
+    assert (status, len(answer["error"]) < 500) == (400, True)
+
+
+def test_bodies_that_wait_have_a_common_limit(server: Server) -> None:
+    """Clients that send large bodies slowly do not fill the memory; the last one gets 503."""
+    size_bytes = RECORDS_BODY_BYTES - 100
+    clients = [server.connect() for _ in range(MOST_HELD_BYTES // size_bytes + 1)]
+    head = RECORDS % b"t" + b"Content-Length: %d\r\n\r\n" % RECORDS_BODY_BYTES
+    for client in clients:
+        client.send(head, bytes(size_bytes))
+    readable, _, _ = select([client.socket for client in clients], [], [], 30)
+    refused = [client for client in clients if client.socket in readable]
+    assert [client.response().status for client in refused] == [503]
+    for client in clients:
+        client.socket.close()
+    assert server.control.ask("POST", "/topics/t/records", body=b"{}")[0] == 400
+
+
+def test_connections_have_a_limit(server: Server) -> None:
+    """A connection above the limit gets 503; the next is served once others have ended."""
+    clients = [server.connect() for _ in range(MOST_CONNECTIONS)]
+    clients[-1].send(BROKERS + b"\r\n")
+    assert clients[-1].response().status == 200
+    with server.connect() as late:
+        late.send(BROKERS + b"\r\n")
+        response = late.response()
+        assert (response.status, str(MOST_CONNECTIONS) in response.error) == (503, True)
+        assert late.is_closed()
+    for client in clients:
+        client.socket.close()
+    wait_for(lambda: server.control.ask("GET", "/brokers")[0] == 200, "a connection that is served")

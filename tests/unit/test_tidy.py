@@ -30,6 +30,7 @@ LINE_COLUMNS = 100
 # These modules may catch bugs: the dispatcher, a group's task, the loading of a partition, and the
 # SASL authenticator.
 ERROR_BOUNDARIES = {
+    "coordinator_server/control/http.py",
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",
     "coordinator_server/runtime/coordinator.py",

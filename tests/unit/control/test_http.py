@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, cast
 
 import pytest
 
-from coordinator_server.control import http
+from coordinator_server.control import http_connection
 from coordinator_server.control.http import ControlServer
-from coordinator_server.control.request import ControlRequest, ControlRoute
+from coordinator_server.control.request import ControlRequest, ControlRoute, EventStream
+from coordinator_server.control.route import Parameter
 from coordinator_server.events.log import LOG
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -22,10 +23,15 @@ class Served:
     """A server with two routes, and the events that it wrote."""
 
     def __init__(self) -> None:
-        routes = ControlRoute("GET", "/answer", self.get), ControlRoute("GET", "/bug", self.fail)
+        routes = [
+            ControlRoute("GET", "/answer", self.get),
+            ControlRoute("GET", "/bug", self.fail, (Parameter("key", "text", ""),)),
+            ControlRoute("GET", "/half", self.begin),
+        ]
         self.server = ControlServer(cast(Any, None), routes)
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.answer: dict[str, Any] = {"answer": 1}
+        self.error: Exception = ZeroDivisionError("secret")
 
     async def connect(self) -> Streams:
         """Connect to the server."""
@@ -38,7 +44,16 @@ class Served:
 
     async def fail(self, _: ControlRequest) -> dict[str, Any]:
         """Raise an error, like a bug in a route."""
-        raise ZeroDivisionError
+        raise self.error
+
+    async def begin(self, _: ControlRequest) -> EventStream:
+        """Return a stream that raises an error after its first part."""
+
+        async def parts() -> AsyncGenerator[bytes, None]:
+            yield b"first"
+            raise self.error
+
+        return EventStream("text/plain", parts())
 
 
 @pytest.fixture
@@ -55,17 +70,45 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
     await served.server.stop()
 
 
-async def test_a_bug_costs_its_connection_and_is_logged_once(served: Served) -> None:
-    """A bug closes its connection and is logged once; the next request is served."""
+@pytest.mark.parametrize("error", [ZeroDivisionError("secret"), OSError("secret"), TimeoutError()])
+async def test_a_bug_costs_its_request(
+    served: Served, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    """A bug gets 500 without details and is logged once; the same connection is served on."""
+    served.error = error
     reader, writer = await served.connect()
-    writer.write(b"GET /bug HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    assert await reader.read() == b""
+    writer.write(b"GET /bug?key=1 HTTP/1.1\r\nHost: localhost\r\n\r\n" + REQUEST)
+    writer.write(b"Connection: close\r\n\r\n")
+    first, second = (await reader.read()).split(b"HTTP/1.1 ")[1:]
     writer.close()
+    assert (first[:3], second[:3]) == (b"500", b"200")
+    text = f"GET /bug failed: {type(error).__name__}, see the broker's log"
+    assert json.loads(first.partition(b"\r\n\r\n")[2]) == {"error": text}
     assert [event for event, _ in served.events] == ["control.listening", "control.failed"]
-    assert isinstance(served.events[1][1]["exc_info"], ZeroDivisionError)
+    assert served.events[1][1] == {"method": "GET", "path": "/bug", "exc_info": True}
+    assert not caplog.records
+
+
+async def test_a_bug_within_a_response_costs_its_connection(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A response that has begun is cut by a bug, which is logged once."""
+    reader, writer = await served.connect()
+    writer.write(b"GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    received = await reader.read()
+    writer.close()
+    assert b"first" in received
+    assert not received.endswith(b"0\r\n\r\n")
+    assert [event for event, _ in served.events] == ["control.listening", "control.failed"]
+    assert not caplog.records
+
+
+async def test_an_answer_that_is_not_json_is_a_bug(served: Served) -> None:
+    """An answer that cannot be encoded gets 500."""
+    served.answer = {"answer": object()}
     reader, writer = await served.connect()
     writer.write(REQUEST + b"\r\n")
-    assert (await reader.readline()).split()[1] == b"200"
+    assert (await reader.readline()).split()[1] == b"500"
     writer.close()
 
 
@@ -76,7 +119,7 @@ async def test_a_request_that_does_not_end_is_408(
     served: Served, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A request whose head or body stays incomplete gets 408 at the timeout and is closed."""
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     writer.write(sent)
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -90,7 +133,7 @@ async def test_an_idle_connection_is_closed_without_an_answer(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An idle connection is closed without a response, before or after its first request."""
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.05)
     reader, writer = await served.connect()
     assert await reader.read() == b""
     writer.close()
@@ -105,7 +148,7 @@ async def test_an_answer_that_is_not_taken_ends_the_connection(
 ) -> None:
     """A client that does not read its response is disconnected at the timeout."""
     served.answer = {"answer": "x" * (64 << 20)}
-    monkeypatch.setattr(http, "IDLE_SECONDS", 0.2)
+    monkeypatch.setattr(http_connection, "IDLE_SECONDS", 0.2)
     reader, writer = await served.connect()
     writer.write(REQUEST + b"\r\n")
     while not served.server._tasks:

@@ -9,10 +9,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.browse import (
+    ANSWER_BYTES,
     MOST_PARTITIONS,
     Filters,
     Page,
     cursor,
+    records_from,
     start_positions,
 )
 from coordinator_server.control.content import described, to_base64, to_bytes
@@ -24,7 +26,7 @@ from coordinator_server.control.request import (
     refuse_others,
 )
 from coordinator_server.control.topics import offsets_of, partition_at, partition_of, topic_of
-from protocol.batch import Record, build_batch, iterate_records
+from protocol.batch import Record, build_batch
 from protocol.batch_header import iterate_batches
 from protocol.errors import ProtocolError
 from protocol.hashing import partition_for_key
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 256 * 1024
 """The approximate batch size for the records of one request (message.max.bytes is 1 MiB)."""
 
+_FIELD_BYTES, _RECORD_BYTES = 5, 24
+"""Limits of the sizes of a length, and of a record's other fields without key, value, headers."""
+
 _READ_BYTES = 1024 * 1024
-_ANSWER_BYTES = 4 * 1024 * 1024
 _RECORD_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
 _FORMATS = ("base64", "text", "json", "hex")
 _INT64 = 1 << 63
@@ -152,6 +156,14 @@ def _batches(numbers: Sequence[int], records: Sequence[Record]) -> list[list[int
     return batches
 
 
+def size_bound(record: Record) -> int:
+    """Return a size in bytes that a record in a batch does not exceed."""
+    parts = [record.key or b"", record.value or b""]
+    for name, value in record.headers:
+        parts += (name.encode(), value or b"")
+    return sum(map(len, parts)) + _FIELD_BYTES * len(parts) + _RECORD_BYTES
+
+
 def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
     """Write one batch; return the offset of its first record. Raises ControlError."""
     for offset, record in enumerate(records):
@@ -217,34 +229,29 @@ async def records(request: ControlRequest) -> dict[str, Any]:
 def _fetched(
     partition: Partition, offset: int, count: int
 ) -> Computation[tuple[list[dict[str, Any]], int]]:
-    """Return up to `count` records from `offset` on, and the next offset, in steps."""
+    """Return up to `count` records from `offset` on, and the next offset, in steps.
+
+    The last record is the one that exceeds ANSWER_BYTES.
+    """
     shown: list[dict[str, Any]] = []
     size_bytes = 0
     log = partition.log
     offset = max(offset, log.log_start_offset)
-    while len(shown) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
+    while offset < log.high_watermark:
         data = log.read(offset, _READ_BYTES, up_to=log.high_watermark)
-        size_bytes += len(data)
         before = offset
-        offset = yield from _take(data, offset, count, shown)
-        if offset == before:
+        for batch in iterate_batches(data):
+            for record in records_from(data, batch, offset):
+                if record is not None:
+                    if len(shown) == count or size_bytes >= ANSWER_BYTES:
+                        return shown, record.offset
+                    shown.append(_encoded(record))
+                    size_bytes += size_bound(record)
+                yield
+            offset = max(offset, batch.next_offset)
+        if offset == before or len(shown) == count or size_bytes >= ANSWER_BYTES:
             break
     return shown, offset
-
-
-def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> Computation[int]:
-    """Append the records in `data` from `offset` on to `shown`; return the next offset to read."""
-    for header in iterate_batches(data):
-        if not header.is_control:  # transaction markers are not records
-            for record in iterate_records(data, header):
-                if record.offset < offset:
-                    continue
-                if len(shown) == count:
-                    return record.offset
-                shown.append(_encoded(record))
-                yield
-        offset = max(offset, header.next_offset)
-    return offset
 
 
 def _encoded(record: Record) -> dict[str, Any]:
@@ -311,8 +318,8 @@ def _record_at(log: PartitionLog, offset: int) -> Computation[tuple[Record, Batc
     data = log.read(offset, 1, up_to=log.high_watermark)
     yield
     for batch in iterate_batches(data):
-        for record in () if batch.is_control else iterate_records(data, batch):
-            if record.offset == offset:
-                return record, batch
+        for record in records_from(data, batch, offset):
+            if record is not None:
+                return (record, batch) if record.offset == offset else None
             yield
     return None

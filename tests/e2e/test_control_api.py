@@ -315,6 +315,7 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "query", "body", "words"),
     [
+        ("GET", "/partitions/orders/0/records", {"count": 10_001}, None, "count=10001 is not"),
         ("GET", "/topics", {"limit": "x"}, None, "limit=x is not a number from 1 to 10000"),
         ("GET", "/groups", {"type": "odd"}, None, "type=odd is not one of classic, consumer"),
         ("GET", "/groups", {"times": "1"}, None, "times=1 is neither true nor false"),

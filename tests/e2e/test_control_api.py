@@ -446,6 +446,10 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
             "resource_type": "TOPIC",
             "resource_name": "seen",
         }
+        wrong: security.Acl = {**acl, "principal": "alice"}
+        status, message = refused(admin.acls_create, {"acls": [acl, wrong]})
+        assert (status, message.startswith("acls[1]: ")) == (400, True)
+        assert admin.acls_list()["acls"] == []
         admin.acls_create({"acls": [acl]})
         assert [one["principal"] for one in admin.acls_list()["acls"]] == ["User:alice"]
         assert [one["topic"] for one in alice.topics_list()["topics"]] == ["seen"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from coordinator_server.control import browse, records
-from coordinator_server.control.request import ControlRequest
+from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
+from coordinator_server.steps import run_all
 from protocol.compression import Compression
 from tests.harness.clock import START_MS
 from tests.harness.records import batch
@@ -124,3 +126,72 @@ def test_records_that_are_skipped_are_steps(nodes: VirtualTimeNodes) -> None:
     assert sum(1 for _ in records._record_at(partition.log, 999)) >= 9
     page = browse.Page([partition], [999], browse.Filters(None, None, None))
     assert sum(1 for _ in page.read(1, "auto", 100)) >= 9
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+async def produce(nodes: VirtualTimeNodes, new_records: Sequence[Any]) -> list[dict[str, int]]:
+    """Write records to `large` as text; return their places."""
+    body = json.dumps({"records": new_records, "format": "text"}).encode()
+    answer = await records.produce(request_of(nodes, "records produce", {}, body=body))
+    places: list[dict[str, int]] = answer["records"]
+    return places
+
+
+def configure(nodes: VirtualTimeNodes, **configs: str) -> None:
+    """Make a new topic `large` of two partitions."""
+    topic = nodes.topics.topic("large")
+    assert topic is not None
+    run_all(nodes.topics.delete([topic]))
+    named = {name.replace("_", "."): value for name, value in configs.items()}
+    nodes.topics.create("large", 2, named)
+
+
+def ends(nodes: VirtualTimeNodes) -> list[int]:
+    """Return the log end offsets of both partitions."""
+    return [nodes.partition("large", index).log.log_end_offset for index in (0, 1)]
+
+
+async def test_batches_keep_to_max_message_bytes(nodes: VirtualTimeNodes) -> None:
+    """Many records are split into batches that the topic accepts; headers count."""
+    configure(nodes, max_message_bytes="2000")
+    header = ["name", "y" * 60]
+    wanted = [{"value": "x" * 20, "headers": [header], "partition": 0}] * 100
+    places = await produce(nodes, wanted)
+    assert [place["offset"] for place in places] == list(range(100))
+    assert ends(nodes) == [100, 0]
+
+
+@pytest.mark.parametrize(
+    ("configs", "bad", "status", "words"),
+    [
+        ({"max_message_bytes": "2000"}, {"value": "x" * 2000}, 400, "MESSAGE_TOO_LARGE"),
+        ({"max_message_bytes": "2000"}, {"headers": [["h", "x" * 2000]]}, 400, "MESSAGE_TOO_LARGE"),
+        ({"internal_segment_bytes": "2000"}, {"value": "x" * 2000}, 400, "RECORD_LIST_TOO_LARGE"),
+        ({"cleanup_policy": "compact"}, {"value": "x"}, 400, "INVALID_RECORD"),
+        ({"message_timestamp_before_max_ms": "1"}, {"timestamp_ms": 1}, 400, "INVALID_TIMESTAMP"),
+    ],
+)
+async def test_all_records_are_checked_before_the_first_is_written(
+    nodes: VirtualTimeNodes, configs: dict[str, str], bad: dict[str, Any], status: int, words: str
+) -> None:
+    """One record that the topic refuses refuses the whole request, and nothing is written."""
+    configure(nodes, **configs)
+    good = {"key": "k", "value": "x", "partition": 0}
+    with pytest.raises(ControlError, match=words) as raised:
+        await produce(nodes, [good, {**bad, "partition": 1}])
+    assert raised.value.status == status
+    assert ends(nodes) == [0, 0]
+    assert await produce(nodes, [good, {**good, "partition": 1}])
+    assert ends(nodes) == [1, 1]
+
+
+async def test_a_partition_without_a_leader_refuses_all_records(nodes: VirtualTimeNodes) -> None:
+    """If no broker leads one of the partitions, the status is 503 and nothing is written."""
+    configure(nodes)
+    nodes.partition("large", 1).leader_id = -1
+    with pytest.raises(ControlError, match="no broker leads large-1") as raised:
+        await produce(nodes, [{"partition": 0}, {"partition": 1}])
+    assert raised.value.status == 503
+    assert ends(nodes) == [0, 0]

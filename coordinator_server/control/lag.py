@@ -56,7 +56,8 @@ class LagReader:
     def of_group(self, group: Group, *, with_times: bool) -> Computation[Lag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
         total, time_ms = None, None
-        for (topic, index), position in self.positions(group).items():
+        positions = yield from self.positions(group)
+        for (topic, index), position in positions.items():
             partition = self._cluster.topics.partition(topic, index)
             if partition is not None and self._sees(topic):
                 row = self.of_partition(partition, position, with_time=with_times)
@@ -70,22 +71,25 @@ class LagReader:
     def _sees(self, topic: str) -> bool:
         return self._request is None or self._request.sees_topic(topic)
 
-    def positions(self, group: Group) -> dict[tuple[str, int], Position]:
-        """Return the positions of a group by topic and partition."""
+    def positions(self, group: Group) -> Computation[dict[tuple[str, int], Position]]:
+        """Return the positions of a group by topic and partition, in steps."""
         if group.kind is GroupKind.SHARE:
-            return self._share_positions(group.group_id)
-        return {
-            (topic, index): Position(commit.offset, commit.commit_timestamp)
-            for topic, commits in group.offsets.by_topic.items()
-            for index, commit in commits.items()
-        }
+            return (yield from self._share_positions(group.group_id))
+        positions = {}
+        for topic, commits in tuple(group.offsets.by_topic.items()):
+            for index, commit in commits.items():
+                positions[topic, index] = Position(commit.offset, commit.commit_timestamp)
+            yield
+        return positions
 
-    def _share_positions(self, group_id: str) -> dict[tuple[str, int], Position]:
+    def _share_positions(self, group_id: str) -> Computation[dict[tuple[str, int], Position]]:
         if self._share is None:
-            self._share = {}
-            for broker in self._cluster.brokers.values():
-                for share_partition in broker.share_partitions.all_partitions():
-                    self._share.setdefault(share_partition.key.group_id, []).append(share_partition)
+            share: dict[str, list[SharePartition]] = {}
+            for broker in tuple(self._cluster.brokers.values()):
+                for share_partition in tuple(broker.share_partitions.all_partitions()):
+                    share.setdefault(share_partition.key.group_id, []).append(share_partition)
+                    yield
+            self._share = share
         positions = {}
         for share_partition in self._share.get(group_id, ()):
             topic = self._cluster.topics.topic_by_id(share_partition.key.topic_id)
@@ -99,6 +103,7 @@ class LagReader:
                 positions[topic.name, share_partition.key.partition] = Position(
                     share_partition.start_offset, done=done
                 )
+            yield
         return positions
 
     def of_partition(

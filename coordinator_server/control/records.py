@@ -112,7 +112,8 @@ def _produced(
 
 
 def _partition_of(item: dict[str, Any], key: bytes | None, number: int, topic: Topic) -> int:
-    index, count = item.get("partition"), len(topic.partitions)
+    index: int | None = item.get("partition")
+    count = len(topic.partitions)
     if index is None:
         return number % count if key is None else partition_for_key(key, count)
     if not 0 <= index < count:

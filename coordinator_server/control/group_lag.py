@@ -77,7 +77,7 @@ def _rows(
             if partition is None:
                 row |= without_log(position)
             else:
-                row |= reader.of_partition(partition, position)
+                row |= yield from reader.of_partition(partition, position)
             rows.append(row)
         yield
     return rows

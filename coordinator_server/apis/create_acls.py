@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
     valid: dict[Acl, None] = {}
     results = []
     for creation in request.creations:
-        acl = _acl(creation)
+        acl = acl_of(creation)
         if cannot_be(acl):
             yield from _refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
             return
@@ -77,7 +77,8 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
     call.reply(CreateAclsResponse(results=results))
 
 
-def _acl(creation: AclCreation) -> Acl:
+def acl_of(creation: AclCreation) -> Acl:
+    """Return the ACL of a creation."""
     return Acl(
         from_code(ResourceType, creation.resource_type),
         creation.resource_name,

@@ -1,7 +1,8 @@
 """Browsing the records of a topic: partitions merged by time, from any offset or time, filtered.
 
-A page holds the event loop for one record at a time. It ends after `limit` records, or when a
-certain number of records or bytes were looked at, so that a filter that matches nothing ends too.
+A page holds the event loop for one record at a time. It ends after `limit` records or ANSWER_BYTES,
+or when a certain number of records or decompressed bytes were looked at, so that a filter that
+matches nothing ends too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coordinator_server.control.content import described
 from coordinator_server.control.errors import ControlError
 from protocol.batch import iterate_records
-from protocol.batch_header import iterate_batches
+from protocol.batch_header import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    iterate_batches,
+)
+from protocol.raw_records import records_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +35,12 @@ MOST_PARTITIONS = 2_000
 """Limit of partitions that are browsed together: their positions must fit into a URL."""
 
 SCANNED_RECORDS, SCANNED_BYTES = 10_000, 16 * 1024 * 1024
-"""Limits of what one page looks at."""
+"""Limits of what one page looks at; the bytes are decompressed ones."""
 
+ANSWER_BYTES = 16 * 1024 * 1024
+"""A page ends with the record that exceeds this limit, by the shown bytes."""
+
+_SKIPPED_AT_ONCE = 100
 _BLOCK_BYTES, _LEAST_BLOCK_BYTES = 1024 * 1024, 16 * 1024
 _CURSOR_BYTES = 64 * 1024
 
@@ -64,14 +75,20 @@ class Page:
         self.scanned = 0
         self._partitions = partitions
         self._filters = filters
-        self._scanned_bytes = 0
+        self._scanned_bytes = self._shown_bytes = 0
         self._block_bytes = max(_BLOCK_BYTES // len(partitions), _LEAST_BLOCK_BYTES)
         self._heads: list[tuple[int, int, int]] = []
         self._waiting: dict[int, tuple[Record, BatchHeader]] = {}
 
     @property
     def _is_tired(self) -> bool:
-        return self.scanned >= SCANNED_RECORDS or self._scanned_bytes >= SCANNED_BYTES
+        # At least one record is looked at, so that the next page begins after this one.
+        has_read_much = self.scanned and self._scanned_bytes >= SCANNED_BYTES
+        return self.scanned >= SCANNED_RECORDS or bool(has_read_much)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._shown_bytes >= ANSWER_BYTES
 
     @property
     def is_at_end(self) -> bool:
@@ -86,11 +103,12 @@ class Page:
         readers = [self._scan(number) for number in range(len(self._partitions))]
         for number in range(len(readers)):
             yield from self._advance(readers, number)
-        while self._heads and len(self.records) < limit:
+        while self._heads and len(self.records) < limit and not self._is_full:
             _, number, _ = heappop(self._heads)
             record, batch = self._waiting.pop(number)
             partition = self._partitions[number].index
             self.records.append(described(record, partition, batch, how, most_bytes))
+            self._shown_bytes += _shown_bytes(self.records[-1])
             self.positions[number] = record.offset + 1
             yield
             if not self._is_tired:
@@ -110,20 +128,21 @@ class Page:
         log = self._partitions[number].log
         while (position := max(self.positions[number], log.log_start_offset)) < log.high_watermark:
             data = log.read(position, self._block_bytes, up_to=log.high_watermark)
-            self._scanned_bytes += len(data)
             for batch in iterate_batches(data):
-                if not batch.is_control:  # transaction markers are not records
-                    yield from self._scan_batch(number, batch, data, position)
+                buffer, plain = _decompressed(data, batch)
+                self._scanned_bytes += plain.size_bytes
+                yield from self._scan_batch(number, plain, buffer, position)
                 self.positions[number] = max(self.positions[number], batch.next_offset)
+                yield
             if self.positions[number] <= position:
                 return
-            yield
 
     def _scan_batch(
         self, number: int, batch: BatchHeader, data: bytes, position: int
     ) -> Iterator[None]:
-        for record in iterate_records(data, batch):
-            if record.offset < position:
+        for record in records_from(data, batch, position):
+            if record is None:
+                yield
                 continue
             self.scanned += 1
             if self._filters.match(record):
@@ -134,6 +153,40 @@ class Page:
             self.positions[number] = record.offset + 1
             if not self.scanned % 100:
                 yield
+
+
+def _decompressed(data: bytes, batch: BatchHeader) -> tuple[bytes, BatchHeader]:
+    """Return a batch without compression: a buffer and its header. Raises ProtocolError."""
+    if batch.magic < 2 or not batch.attributes & COMPRESSION_MASK:
+        return data, batch
+    section = records_section(data, batch)
+    return section, batch._replace(
+        attributes=batch.attributes & ~COMPRESSION_MASK,
+        length=len(section) + HEADER_BYTES - LOG_OVERHEAD_BYTES,
+        position=-HEADER_BYTES,  # the section begins at 0
+    )
+
+
+def records_from(data: bytes, batch: BatchHeader, offset: int) -> Iterator[Record | None]:
+    """Yield the records of a batch from `offset` on; None after some records that are skipped.
+
+    Transaction markers are no records. Raises ProtocolError.
+    """
+    if batch.is_control:
+        return
+    for number, record in enumerate(iterate_records(data, batch), start=1):
+        if record.offset >= offset:
+            yield record
+        elif not number % _SKIPPED_AT_ONCE:
+            yield None
+
+
+def _shown_bytes(record: Mapping[str, Any]) -> int:
+    """Return the size of a record in the response, without the names of its fields."""
+    contents = [record["key"], record["value"]]
+    contents += [header["value"] for header in record["headers"]]
+    names = sum(len(header["name"]) for header in record["headers"])
+    return names + sum(len(content["text"] or "") for content in contents)
 
 
 def start_positions(partitions: Sequence[Partition], values: Mapping[str, Any]) -> Computation[Any]:

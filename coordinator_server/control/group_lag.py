@@ -22,7 +22,7 @@ async def lag(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP/lag: return the lag of a group by partition. Raises ControlError."""
     _, group = group_of(request)
     reader = LagReader(request.cluster, request)
-    positions, owners = reader.positions(group), owners_of(request, group)
+    positions, owners = await in_steps(reader.positions(group)), owners_of(request, group)
     rows = await in_steps(_rows(request, reader, positions, owners))
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     times = [row["time_lag_ms"] for row in rows if row["time_lag_ms"] is not None]
@@ -44,7 +44,8 @@ async def history(request: ControlRequest) -> dict[str, Any]:
     """
     _, group = group_of(request)
     assert request.state is not None
-    topics = {topic for topic, _ in LagReader(request.cluster).positions(group)}
+    positions = await in_steps(LagReader(request.cluster).positions(group))
+    topics = {topic for topic, _ in positions}
     samples: Sequence[tuple[int, int | None]] = ()
     if all(request.sees_topic(topic) for topic in topics):
         samples = request.state.lag_samples(group.group_id)
@@ -78,7 +79,7 @@ def _rows(
             if partition is None:
                 row |= without_log(position)
             else:
-                row |= reader.of_partition(partition, position)
+                row |= yield from reader.of_partition(partition, position)
             rows.append(row)
         yield
     return rows

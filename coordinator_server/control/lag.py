@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.core.groups.settings import GroupKind
-from protocol.batch import iterate_records
-from protocol.batch_header import iterate_batches
-from protocol.errors import ProtocolError
+from coordinator_server.metrics.lag import RecordTimes, lag_at
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.steps import Computation
     from coordinator_server.topics.topic import Partition
-
-_KEPT_TIMES = 20_000
-"""Timestamps of unread records that are remembered: a group that is stuck needs no more reads."""
 
 
 class Position(NamedTuple):
@@ -37,7 +32,7 @@ class Position(NamedTuple):
     done: int = 0
 
 
-class Lag(NamedTuple):
+class GroupLag(NamedTuple):
     """The lag of a group; None without offsets. `time_ms` is None unless it was asked for."""
 
     records: int | None
@@ -51,41 +46,47 @@ class LagReader:
         self._request = request
         self._cluster = cluster
         self.now_ms = cluster.clock.now_ms()
+        state = None if request is None else request.state
+        self._times = RecordTimes() if state is None else state.record_times
         self._share: dict[str, list[SharePartition]] | None = None
 
-    def of_group(self, group: Group, *, with_times: bool) -> Computation[Lag]:
+    def of_group(self, group: Group, *, with_times: bool) -> Computation[GroupLag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
         total, time_ms = None, None
-        for (topic, index), position in self.positions(group).items():
+        positions = yield from self.positions(group)
+        for (topic, index), position in positions.items():
             partition = self._cluster.topics.partition(topic, index)
             if partition is not None and self._sees(topic):
-                row = self.of_partition(partition, position, with_time=with_times)
+                row = yield from self.of_partition(partition, position, with_time=with_times)
                 if row["lag"] is not None:
                     total = row["lag"] + (total or 0)
                 if with_times and row["time_lag_ms"] is not None:
                     time_ms = max(row["time_lag_ms"], time_ms or 0)
             yield
-        return Lag(total, time_ms)
+        return GroupLag(total, time_ms)
 
     def _sees(self, topic: str) -> bool:
         return self._request is None or self._request.sees_topic(topic)
 
-    def positions(self, group: Group) -> dict[tuple[str, int], Position]:
-        """Return the positions of a group by topic and partition."""
+    def positions(self, group: Group) -> Computation[dict[tuple[str, int], Position]]:
+        """Return the positions of a group by topic and partition, in steps."""
         if group.kind is GroupKind.SHARE:
-            return self._share_positions(group.group_id)
-        return {
-            (topic, index): Position(commit.offset, commit.commit_timestamp)
-            for topic, commits in group.offsets.by_topic.items()
-            for index, commit in commits.items()
-        }
+            return (yield from self._share_positions(group.group_id))
+        positions = {}
+        for topic, commits in tuple(group.offsets.by_topic.items()):
+            for index, commit in commits.items():
+                positions[topic, index] = Position(commit.offset, commit.commit_timestamp)
+            yield
+        return positions
 
-    def _share_positions(self, group_id: str) -> dict[tuple[str, int], Position]:
+    def _share_positions(self, group_id: str) -> Computation[dict[tuple[str, int], Position]]:
         if self._share is None:
-            self._share = {}
-            for broker in self._cluster.brokers.values():
-                for share_partition in broker.share_partitions.all_partitions():
-                    self._share.setdefault(share_partition.key.group_id, []).append(share_partition)
+            share: dict[str, list[SharePartition]] = {}
+            for broker in tuple(self._cluster.brokers.values()):
+                for share_partition in tuple(broker.share_partitions.all_partitions()):
+                    share.setdefault(share_partition.key.group_id, []).append(share_partition)
+                    yield
+            self._share = share
         positions = {}
         for share_partition in self._share.get(group_id, ()):
             topic = self._cluster.topics.topic_by_id(share_partition.key.topic_id)
@@ -99,11 +100,12 @@ class LagReader:
                 positions[topic.name, share_partition.key.partition] = Position(
                     share_partition.start_offset, done=done
                 )
+            yield
         return positions
 
     def of_partition(
         self, partition: Partition, position: Position | None, *, with_time: bool = True
-    ) -> dict[str, Any]:
+    ) -> Computation[dict[str, Any]]:
         """Return the lag in a partition, the fields from `offset` on of `groups.PartitionLag`."""
         row = without_log(position)
         try:
@@ -113,48 +115,12 @@ class LagReader:
         row["start_offset"], row["end_offset"] = log.log_start_offset, log.high_watermark
         if position is None:
             return row
-        row["lag"] = max(0, log.high_watermark - position.offset - position.done)
-        row["lost"] = max(0, log.log_start_offset - position.offset)
-        if not row["lag"]:
-            row["time_lag_ms"] = 0
-        elif with_time and not row["lost"]:
-            since_ms = self._time_of(partition, position.offset)
-            if since_ms is not None:
-                row["lagging_since_ms"] = since_ms
-                row["time_lag_ms"] = max(0, self.now_ms - since_ms)
+        times = self._times if with_time else None
+        lag = yield from lag_at(log, position.offset, times, self.now_ms, position.done)
+        row["start_offset"], row["end_offset"] = lag.start_offset, lag.end_offset
+        row["lag"], row["lost"] = lag.records, lag.lost
+        row["time_lag_ms"], row["lagging_since_ms"] = lag.time_ms, lag.since_ms
         return row
-
-    def _time_of(self, partition: Partition, offset: int) -> int | None:
-        """Return the timestamp of the first record at or after an offset, None if unreadable."""
-        state = None if self._request is None else self._request.state
-        times = {} if state is None else state.record_times
-        key = partition.topic_name, partition.index, partition.log.topic_id, offset
-        if key not in times:
-            if len(times) >= _KEPT_TIMES:
-                times.clear()
-            try:
-                times[key] = _first_timestamp(partition, offset)
-            except (StorageError, ProtocolError):
-                return None
-        return times[key]
-
-
-def _first_timestamp(partition: Partition, offset: int) -> int | None:
-    log = partition.log
-    while offset < log.high_watermark:
-        data = log.read(offset, 1, up_to=log.high_watermark)
-        before = offset
-        for batch in iterate_batches(data):
-            if batch.is_control:
-                offset = batch.next_offset
-                continue
-            for record in iterate_records(data, batch):
-                if record.offset >= offset:
-                    return record.timestamp_ms
-            offset = batch.next_offset
-        if offset == before:
-            break
-    return None
 
 
 def without_log(position: Position | None) -> dict[str, Any]:

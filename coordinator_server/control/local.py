@@ -193,8 +193,12 @@ def check(error_code: int, message: str | None, what: str) -> None:
     """Raise ControlError if a response has an error, with Kafka's name of the error."""
     if error_code == ErrorCode.NONE:
         return
-    status = _STATUS.get(error_code, 400)
-    raise ControlError(status, f"{what}: {error_text(error_code, message)}")
+    raise ControlError(status_of(error_code), f"{what}: {error_text(error_code, message)}")
+
+
+def status_of(error_code: int) -> int:
+    """Return the HTTP status for Kafka's error."""
+    return _STATUS.get(error_code, 400)
 
 
 def error_text(error_code: int, message: str | None = None) -> str:

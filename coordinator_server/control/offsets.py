@@ -6,6 +6,7 @@ group with members keeps its offsets, and a topic with subscribed members too.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
@@ -19,7 +20,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -32,6 +33,9 @@ Errors = dict[Place, str | None]
 _WITH_NAMES = 9
 """The last version of OffsetCommit with topic names."""
 
+_PART_OFFSETS, _RECORD_BYTES = 500, 128
+"""Limits of the offsets that are changed together, and of an offset's bytes without its texts."""
+
 _REQUIRED = {"timestamp": "timestamp_ms", "shift": "shift_by", "offset": "offset"}
 
 
@@ -40,19 +44,44 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
 
     A group that does not exist is created, as in Kafka's tools.
     """
+    body = await request.shaped_in_steps()
+    wanted, metadata = await in_steps(_wanted(body["offsets"]))
+    group = _group(request)
+    before = {} if group is None else await _committed(request, group)
+    errors = await _commit(request, group, wanted, metadata)
+    return await in_steps(_changes(request, before, wanted, errors))
+
+
+def _wanted(
+    offsets: Iterable[Mapping[str, Any]],
+) -> Computation[tuple[dict[Place, int], dict[Place, str]]]:
+    """Return offsets and metadata by partition, in steps. Raises ControlError."""
     wanted: dict[Place, int] = {}
     metadata: dict[Place, str] = {}
-    for offset_to_set in request.shaped()["offsets"]:
+    for number, offset_to_set in enumerate(offsets):
         topic, index, offset = (offset_to_set[name] for name in ("topic", "partition", "offset"))
         place = topic, index
         if not 0 <= index < 1 << 31 or offset < 0:
             raise ControlError(400, f"offset {offset} of {topic}-{index}")
+        if place in wanted:
+            raise ControlError(400, f"offsets[{number}]: {topic}-{index} has two offsets")
         wanted[place] = offset
         metadata[place] = offset_to_set.get("metadata", "")
-    group = _group(request)
-    before = {} if group is None else _offsets(request, group)
-    errors = await _commit(request, group, wanted, metadata)
-    return _changes(request, before, wanted, errors)
+        yield
+    return wanted, metadata
+
+
+async def _committed(request: ControlRequest, group: Group) -> dict[Place, int]:
+    """Return the offsets of a group in the topics that the user may see.
+
+    In a share group they are the start offsets.
+    """
+    positions = await in_steps(LagReader(request.cluster, request).positions(group))
+    return {
+        place: position.offset
+        for place, position in positions.items()
+        if request.sees_topic(place[0])
+    }
 
 
 async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
@@ -62,14 +91,14 @@ async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
     if field is not None and field not in body:
         raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
     _, group = group_of(request)
-    before = _offsets(request, group)
+    before = await _committed(request, group)
     places = _places(request, body, before)
     wanted = await in_steps(_targets(request, body, before, places))
     is_dry_run = body.get("dry_run", False)
     errors: Errors = {}
     if not is_dry_run:
         errors = await _commit(request, group, wanted, {})
-    return _changes(request, before, wanted, errors, is_dry_run=is_dry_run)
+    return await in_steps(_changes(request, before, wanted, errors, is_dry_run=is_dry_run))
 
 
 async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
@@ -78,7 +107,7 @@ async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
     topic, index = request.values["topic"], request.values["partition"]
     before = {
         place: offset
-        for place, offset in _offsets(request, group).items()
+        for place, offset in (await _committed(request, group)).items()
         if place[0] == topic and index in (None, place[1])
     }
     if not before:
@@ -87,8 +116,8 @@ async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
     if group.kind is GroupKind.SHARE:
         errors = await _delete_share(request, topic, before)
     else:
-        errors = await _delete(request, topic, before)
-    return _changes(request, before, dict.fromkeys(before), errors)
+        errors = await _in_parts(request, before, {}, partial(_delete, request, topic))
+    return await in_steps(_changes(request, before, dict.fromkeys(before), errors))
 
 
 async def delete_group(request: ControlRequest) -> dict[str, Any]:
@@ -111,15 +140,6 @@ def _group(request: ControlRequest) -> Group | None:
         return group_of(request)[1]
     except ControlError:
         return None
-
-
-def _offsets(request: ControlRequest, group: Group) -> dict[Place, int]:
-    """Return the offsets of a group in the topics that the user may see."""
-    return {
-        place: position.offset
-        for place, position in LagReader(request.cluster, request).positions(group).items()
-        if request.sees_topic(place[0])
-    }
 
 
 def _places(
@@ -194,11 +214,10 @@ def _changes(
     errors: Errors,
     *,
     is_dry_run: bool = False,
-) -> dict[str, Any]:
-    return {
-        "group": request.parameters["GROUP"],
-        "is_dry_run": is_dry_run,
-        "offsets": [
+) -> Computation[dict[str, Any]]:
+    offsets = []
+    for (topic, index), after in sorted(wanted.items()):
+        offsets.append(
             {
                 "topic": topic,
                 "partition": index,
@@ -206,9 +225,9 @@ def _changes(
                 "after": after,
                 "error": errors.get((topic, index)),
             }
-            for (topic, index), after in sorted(wanted.items())
-        ],
-    }
+        )
+        yield
+    return {"group": request.parameters["GROUP"], "is_dry_run": is_dry_run, "offsets": offsets}
 
 
 # --- the requests ---------------------------------------------------------------------------------
@@ -220,11 +239,69 @@ async def _commit(
     wanted: Mapping[Place, int],
     metadata: Mapping[Place, str],
 ) -> Errors:
-    """Commit offsets; return the errors by partition. Raises ControlError if all have the same."""
+    """Commit offsets; return the errors by partition.
+
+    Raises ControlError if the first part is refused with one error for all partitions.
+    """
     if not wanted:
         raise ControlError(400, "no offset is given: there is nothing to change")
     if group is not None and group.kind is GroupKind.SHARE:
-        return await _alter_share(request, wanted)
+        change = partial(_alter_share, request, wanted)
+    else:
+        change = partial(_commit_part, request, wanted, metadata)
+    return await _in_parts(request, wanted, metadata, change)
+
+
+async def _in_parts(
+    request: ControlRequest,
+    places: Iterable[Place],
+    metadata: Mapping[Place, str],
+    change: Callable[[list[Place]], Awaitable[Errors]],
+) -> Errors:
+    """Change offsets in parts that fit into a record batch; return the errors by partition.
+
+    The coordinator writes the offsets of a request as one batch, and serves no other group
+    meanwhile. Raises ControlError if the first part is refused.
+    """
+    _coordinator(request, request.parameters["GROUP"])  # creates the topic
+    errors: Errors = {}
+    for part in await in_steps(_parts(request, places, metadata)):
+        try:
+            errors |= await change(part)
+        except ControlError as error:
+            if not errors:
+                raise
+            errors |= dict.fromkeys(part, str(error))
+    return errors
+
+
+def _parts(
+    request: ControlRequest, places: Iterable[Place], metadata: Mapping[Place, str]
+) -> Computation[list[list[Place]]]:
+    group_bytes = len(request.parameters["GROUP"].encode("utf-8", "surrogatepass"))
+    most_bytes = request.cluster.offsets_topic.max_message_bytes() // 2
+    parts: list[list[Place]] = [[]]
+    size_bytes = 0
+    for place in sorted(places):
+        texts = place[0], metadata.get(place, "")
+        record_bytes = _RECORD_BYTES + group_bytes + sum(len(text.encode()) for text in texts)
+        if parts[-1] and (
+            len(parts[-1]) == _PART_OFFSETS or size_bytes + record_bytes > most_bytes
+        ):
+            parts.append([])
+            size_bytes = 0
+        parts[-1].append(place)
+        size_bytes += record_bytes
+        yield
+    return parts
+
+
+async def _commit_part(
+    request: ControlRequest,
+    wanted: Mapping[Place, int],
+    metadata: Mapping[Place, str],
+    part: list[Place],
+) -> Errors:
     from protocol.apis.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
@@ -243,7 +320,7 @@ async def _commit(
                 for index in indexes
             ],
         )
-        for name, indexes in _by_topic(wanted).items()
+        for name, indexes in _by_topic(part).items()
     ]
     group_id = request.parameters["GROUP"]
     message = OffsetCommitRequest(group_id=group_id, topics=topics)
@@ -270,7 +347,9 @@ def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
     }
 
 
-async def _alter_share(request: ControlRequest, wanted: Mapping[Place, int]) -> Errors:
+async def _alter_share(
+    request: ControlRequest, wanted: Mapping[Place, int], part: list[Place]
+) -> Errors:
     from protocol.apis.alter_share_group_offsets import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
@@ -287,7 +366,7 @@ async def _alter_share(request: ControlRequest, wanted: Mapping[Place, int]) -> 
                 for index in indexes
             ],
         )
-        for name, indexes in _by_topic(wanted).items()
+        for name, indexes in _by_topic(part).items()
     ]
     group_id = request.parameters["GROUP"]
     message = AlterShareGroupOffsetsRequest(group_id=group_id, topics=topics)
@@ -297,14 +376,14 @@ async def _alter_share(request: ControlRequest, wanted: Mapping[Place, int]) -> 
     return _errors_of(group_id, response.responses)
 
 
-async def _delete(request: ControlRequest, topic: str, places: Iterable[Place]) -> Errors:
+async def _delete(request: ControlRequest, topic: str, part: list[Place]) -> Errors:
     from protocol.apis.offset_delete import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
         OffsetDeleteRequestTopic,
     )
 
-    partitions = [OffsetDeleteRequestPartition(partition_index=index) for _, index in places]
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for _, index in part]
     group_id = request.parameters["GROUP"]
     message = OffsetDeleteRequest(
         group_id=group_id, topics=[OffsetDeleteRequestTopic(name=topic, partitions=partitions)]

@@ -8,7 +8,7 @@ backwards in windows of offsets, the latest rebalances first.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.pace import in_steps
@@ -21,6 +21,8 @@ from protocol.errors import ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.rebalances.schema import RebalanceRecord
     from coordinator_server.steps import Computation
@@ -32,52 +34,106 @@ _WINDOW, _MOST_SCANNED = 1_000, 20_000
 _READ_BYTES = 1024 * 1024
 
 
+class _Cursor(NamedTuple):
+    """Where a page begins: before an offset of the topic, or after some of the latest records.
+
+    Records that are only in memory have no offset. `newest` is end and generation of the last
+    record that a page had, and `shown` the number of records with these that it had.
+    """
+
+    end: int | None = None
+    newest: tuple[int, int] | None = None
+    shown: int = 0
+
+
 async def rebalances(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP/rebalances: list rebalances, the latest first. Raises ControlError.
 
     Rebalances with topics that the user may not see are left out.
     """
     group_id, values = request.parameters["GROUP"], request.values
-    end = None
-    if values["after"] is not None:
-        end = natural_number(values["after"])
-        if end is None:
-            raise ControlError(400, f"after={values['after'][:100]} is not from a page")
-    unwritten = request.cluster.journal.history(group_id) if end is None else []
+    after = _cursor(values["after"])
+
+    def is_wanted(record: RebalanceRecord) -> bool:
+        is_older = after.newest is None or _key(record) <= after.newest
+        return is_older and _is_within(record, values) and may_see(request, record)
+
+    limit = values["limit"] + after.shown
     partition = request.cluster.topics.partition(GROUP_EVENTS_TOPIC, 0)
     next_end = None
-    records: list[RebalanceRecord] = []
+    written: list[tuple[int, RebalanceRecord]] = []
     if partition is not None:
+        since_ms = values["since_ms"]
         try:
-            records, next_end = await in_steps(_read(partition.log, group_id, end, values))
+            written, next_end = await in_steps(
+                _read(partition.log, group_id, after.end, since_ms, limit, is_wanted)
+            )
         except (StorageError, ProtocolError) as error:
             raise ControlError(500, f"{GROUP_EVENTS_TOPIC}: {error}") from error
-    newest_ms = max((record["ended_ms"] for record in records), default=-1)
-    records += [
-        record
-        for record in unwritten
-        if record not in records and record["ended_ms"] >= newest_ms and _is_within(record, values)
-    ]
-    records = [record for record in records if may_see(request, record)]
-    records.sort(key=lambda record: (record["ended_ms"], record["generation"]), reverse=True)
+    records: list[tuple[int | None, RebalanceRecord]] = [*written]
+    if after.end is None:
+        newest = written[0][1] if written else None
+        unwritten = _unwritten(request.cluster.journal.history(group_id), newest)
+        records[:0] = [(None, record) for record in unwritten if is_wanted(record)]
+    shown = records[after.shown : limit]
+    next_page = None if next_end is None else str(next_end)
+    if len(records) > limit:
+        next_page = _next_page(shown, after)
+    return {"rebalances": [_rebalance(group_id, record) for _, record in shown], "next": next_page}
+
+
+def _rebalance(group_id: str, record: RebalanceRecord) -> dict[str, Any]:
     return {
-        "rebalances": [
-            {
-                "group": group_id,
-                "started_ms": record["started_ms"],
-                "ended_ms": record["ended_ms"],
-                "account": record,
-                "story": tell(record),
-            }
-            for record in records
-        ],
-        "next": None if next_end is None else str(next_end),
+        "group": group_id,
+        "started_ms": record["started_ms"],
+        "ended_ms": record["ended_ms"],
+        "account": record,
+        "story": tell(record),
     }
 
 
 def may_see(request: ControlRequest, record: RebalanceRecord) -> bool:
     """Return whether the user may see all topics of a rebalance."""
     return request.user is None or request.sees_topics(topics_of(record))
+
+
+def _unwritten(
+    history: Sequence[RebalanceRecord], newest: RebalanceRecord | None
+) -> Iterator[RebalanceRecord]:
+    """Yield the records in memory that are newer than the newest one of the topic, latest first."""
+    for record in reversed(history):
+        if newest is not None and (record == newest or record["ended_ms"] < newest["ended_ms"]):
+            return
+        yield record
+
+
+def _key(record: RebalanceRecord) -> tuple[int, int]:
+    return record["ended_ms"], record["generation"]
+
+
+def _cursor(after: str | None) -> _Cursor:
+    """Return where a page begins. Raises ControlError for a text that is not from a page."""
+    if after is None:
+        return _Cursor()
+    numbers = [natural_number(text) for text in after.split(".")]
+    match numbers:
+        case [int(end)]:
+            return _Cursor(end)
+        case [int(ended_ms), int(generation), int(shown)]:
+            return _Cursor(None, (ended_ms, generation), min(shown, _WINDOW))
+    raise ControlError(400, f"after={after[:100]} is not from a page")
+
+
+def _next_page(shown: list[tuple[int | None, RebalanceRecord]], after: _Cursor) -> str:
+    """Return the cursor of the page after these records."""
+    offset, last = shown[-1]
+    if offset is not None:
+        return str(offset)
+    key = _key(last)
+    count = sum(_key(record) == key for _, record in shown)
+    if key == after.newest:
+        count += after.shown
+    return f"{key[0]}.{key[1]}.{count}"
 
 
 def _is_within(record: RebalanceRecord, values: Any) -> bool:
@@ -88,42 +144,46 @@ def _is_within(record: RebalanceRecord, values: Any) -> bool:
 
 
 def _read(
-    log: PartitionLog, group_id: str, end: int | None, values: Any
-) -> Computation[tuple[list[RebalanceRecord], int | None]]:
-    """Return the records of a page, and the offset before which the next page ends.
-
-    At least one window is read, so a page can have more records than its limit.
-    """
+    log: PartitionLog,
+    group_id: str,
+    end: int | None,
+    since_ms: int | None,
+    limit: int,
+    is_wanted: Callable[[RebalanceRecord], bool],
+) -> Computation[tuple[list[tuple[int, RebalanceRecord]], int | None]]:
+    """Return up to `limit` offsets and records, the latest first, and where the next page ends."""
     key = group_id.encode("utf-8", "surrogatepass")
     start = log.log_start_offset
-    if values["since_ms"] is not None:
-        since = log.offset_for_timestamp(values["since_ms"])
+    if since_ms is not None:
+        since = log.offset_for_timestamp(since_ms)
         start = log.high_watermark if since is None else since.offset
     end = log.high_watermark if end is None else min(end, log.high_watermark)
-    limit, scanned = values["limit"], 0
-    records: list[RebalanceRecord] = []
+    scanned = 0
+    records: list[tuple[int, RebalanceRecord]] = []
     while end > start and len(records) < limit and scanned < _MOST_SCANNED:
         first = max(start, end - _WINDOW)
-        accounts = yield from _window(log, key, first, end)
-        accounts = [record for record in accounts if _is_within(record, values)]
-        records = accounts + records
+        window = yield from _window(log, key, first, end)
+        records += [(offset, record) for offset, record in reversed(window) if is_wanted(record)]
         scanned += end - first
         end = first
+    if len(records) > limit:
+        del records[limit:]
+        end = records[-1][0]
     return records, end if end > start else None
 
 
 def _window(
     log: PartitionLog, key: bytes, offset: int, end: int
-) -> Computation[list[RebalanceRecord]]:
-    """Return the records of a group within a window of offsets, in their order."""
-    records = []
+) -> Computation[list[tuple[int, RebalanceRecord]]]:
+    """Return offsets and records of a group within a window of offsets, in their order."""
+    records: list[tuple[int, RebalanceRecord]] = []
     while offset < end:
         data = log.read(offset, _READ_BYTES, up_to=log.high_watermark)
         before = offset
         for batch in iterate_batches(data):
             for record in iterate_records(data, batch):
                 if offset <= record.offset < end and record.key == key and record.value:
-                    records.append(json.loads(record.value))
+                    records.append((record.offset, json.loads(record.value)))
                 yield
             offset = max(offset, batch.next_offset)
         if offset == before:

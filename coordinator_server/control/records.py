@@ -9,42 +9,41 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.browse import (
+    ANSWER_BYTES,
     MOST_PARTITIONS,
     Filters,
     Page,
     cursor,
+    records_from,
     start_positions,
 )
 from coordinator_server.control.content import described, to_base64, to_bytes
+from coordinator_server.control.local import status_of
 from coordinator_server.control.pace import in_steps
-from coordinator_server.control.request import (
-    ControlError,
-    ControlRequest,
-    natural_number,
-    refuse_others,
-)
+from coordinator_server.control.request import ControlError, ControlRequest, natural_number
 from coordinator_server.control.topics import offsets_of, partition_at, partition_of, topic_of
-from protocol.batch import Record, build_batch, iterate_records
-from protocol.batch_header import iterate_batches
+from coordinator_server.topics.topic import BatchCheck
+from protocol.batch import Record, build_batch
+from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.errors import ProtocolError
 from protocol.hashing import partition_for_key
-from storage.errors import StorageError
+from storage.errors import RecordListTooLargeError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from coordinator_server.steps import Computation
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.batch_header import BatchHeader
-    from storage.partition_log import PartitionLog
+    from storage.partition_log import AppendResult, PartitionLog
 
 _BATCH_BYTES = 256 * 1024
-"""The approximate batch size for the records of one request (message.max.bytes is 1 MiB)."""
+"""Limit of a batch with several of a request's records; `max.message.bytes` can lower the limit."""
+
+_FIELD_BYTES, _RECORD_BYTES = 5, 24
+"""Limits of the sizes of a length, and of a record's other fields without key, value, headers."""
 
 _READ_BYTES = 1024 * 1024
-_ANSWER_BYTES = 4 * 1024 * 1024
-_RECORD_FIELDS = ("key", "value", "headers", "partition", "timestamp_ms")
-_FORMATS = ("base64", "text", "json", "hex")
 _INT64 = 1 << 63
 
 
@@ -59,18 +58,14 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     partition and key are distributed round-robin.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
+    body = await request.shaped_in_steps()
     if manager.creation_error(name) is None and request.allows("CREATE", "TOPIC", name):
         await in_steps(manager.auto_create([name]))
     topic = topic_of(request)
     if topic.is_internal:
         raise ControlError(400, f"{name} is an internal topic")
-    body = request.json("records", "format")
-    wanted, how = body.get("records"), body.get("format", "base64")
-    if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
-        raise ControlError(400, "records is a list of objects")
-    if how not in _FORMATS:
-        raise ControlError(400, f"format is {how!r}, not one of {', '.join(_FORMATS)}")
-    answers, written = await in_steps(_produced(request, topic, wanted, how))
+    how = body.get("format", "base64")
+    answers, written = await in_steps(_produced(request, topic, body["records"], how))
     await _flushed(written)
     return {"records": answers}
 
@@ -78,7 +73,10 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
 def _produced(
     request: ControlRequest, topic: Topic, wanted: Sequence[dict[str, Any]], how: str
 ) -> Computation[tuple[list[dict[str, int]], list[Partition]]]:
-    """Write records in steps; return their places and the partitions. Raises ControlError."""
+    """Write records in steps; return their places and the partitions.
+
+    All batches are checked before the first one is written. Raises ControlError.
+    """
     cluster = request.cluster
     now_ms = cluster.clock.now_ms()
     records: list[Record] = []
@@ -89,46 +87,50 @@ def _produced(
         index = _partition_of(item, record.key, number, topic)
         by_partition.setdefault(index, []).append(number)
         yield
-    answers: list[dict[str, int]] = [{}] * len(wanted)
-    written = []
+    checks: list[tuple[list[int], BatchCheck]] = []
     for index in sorted(by_partition):
         partition = topic.partitions[index]
         if partition.leader_id not in cluster.brokers:
-            raise ControlError(400, f"no broker leads {topic.name}-{index}")
-        for batch in _batches(by_partition[index], records):
-            base_offset = _append(partition, [records[number] for number in batch], now_ms)
-            for place, number in enumerate(batch):
-                answers[number] = {
-                    "partition": index,
-                    "offset": base_offset + place,
-                    "timestamp_ms": records[number].timestamp_ms,
-                }
+            raise ControlError(503, f"no broker leads {topic.name}-{index}")
+        for batch in _batches(by_partition[index], records, _batch_bytes(partition)):
+            checks.append((batch, _checked(partition, [records[n] for n in batch], now_ms)))
             yield
-        written.append(partition)
-    return answers, written
+    answers: list[dict[str, int]] = [{}] * len(wanted)
+    for batch, check in checks:
+        result = _append(check, now_ms)
+        for place, number in enumerate(batch):
+            timestamp_ms = records[number].timestamp_ms
+            if result.log_append_time_ms >= 0:
+                timestamp_ms = result.log_append_time_ms
+            answers[number] = {
+                "partition": check.partition.index,
+                "offset": result.base_offset + place,
+                "timestamp_ms": timestamp_ms,
+            }
+        yield
+    return answers, [topic.partitions[index] for index in by_partition]
 
 
 def _partition_of(item: dict[str, Any], key: bytes | None, number: int, topic: Topic) -> int:
-    index, count = item.get("partition"), len(topic.partitions)
+    index: int | None = item.get("partition")
+    count = len(topic.partitions)
     if index is None:
         return number % count if key is None else partition_for_key(key, count)
-    if not isinstance(index, int) or not 0 <= index < count:
+    if not 0 <= index < count:
         message = f"topic {topic.name} has no partition {index!r}, but {count} of them"
         raise ControlError(404, message)
     return index
 
 
 def _record(item: dict[str, Any], now_ms: int, how: str) -> Record:
-    refuse_others("field of a record", item, _RECORD_FIELDS)
     timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
         timestamp_ms = now_ms
-    if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms < _INT64:
+    if not 0 <= timestamp_ms < _INT64:
         raise ControlError(400, f"{timestamp_ms!r} is no timestamp in milliseconds")
     headers = []
-    pairs = item.get("headers") or []
-    for pair in pairs if isinstance(pairs, list) else [pairs]:
-        if not isinstance(pair, list) or len(pair) != 2 or not _is_text(pair[0]):
+    for pair in item.get("headers") or []:
+        if len(pair) != 2 or not _is_text(pair[0]):
             raise ControlError(400, f"a header is a name and a value, not {pair!r}")
         headers.append((pair[0], to_bytes(pair[1], how, "a header")))
     key = to_bytes(item.get("key"), how, "a key")
@@ -140,32 +142,68 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _batches(numbers: Sequence[int], records: Sequence[Record]) -> list[list[int]]:
-    batches: list[list[int]] = []
-    size_bytes = _BATCH_BYTES
+def _batch_bytes(partition: Partition) -> int:
+    """Return the size that the batches of several records do not exceed. Raises ControlError."""
+    try:
+        config = partition.log.config
+    except StorageError as error:
+        raise _refusal(partition, error) from error
+    return min(_BATCH_BYTES, config.max_message_bytes, config.segment_bytes)
+
+
+def _batches(
+    numbers: Sequence[int], records: Sequence[Record], most_bytes: int
+) -> Iterator[list[int]]:
+    """Yield the numbers of the records of each batch."""
+    batch: list[int] = []
+    size_bytes = HEADER_BYTES
     for number in numbers:
-        if size_bytes >= _BATCH_BYTES:
-            batches.append([])
-            size_bytes = 0
-        batches[-1].append(number)
-        size_bytes += len(records[number].key or b"") + len(records[number].value or b"")
-    return batches
+        record_bytes = size_bound(records[number])
+        if batch and size_bytes + record_bytes > most_bytes:
+            yield batch
+            batch, size_bytes = [], HEADER_BYTES
+        batch.append(number)
+        size_bytes += record_bytes
+    if batch:
+        yield batch
 
 
-def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
-    """Write one batch; return the offset of its first record. Raises ControlError."""
+def size_bound(record: Record) -> int:
+    """Return a size in bytes that a record in a batch does not exceed."""
+    parts = [record.key or b"", record.value or b""]
+    for name, value in record.headers:
+        parts += (name.encode(), value or b"")
+    return sum(map(len, parts)) + _FIELD_BYTES * len(parts) + _RECORD_BYTES
+
+
+def _checked(partition: Partition, records: list[Record], now_ms: int) -> BatchCheck:
+    """Check a batch as the log checks batches of clients. Raises ControlError."""
     for offset, record in enumerate(records):
         record.offset = offset
+    data = build_batch(records).to_bytes()
     try:
-        result = partition.append(build_batch(records).to_bytes(), now_ms)
+        most_bytes = partition.log.config.segment_bytes
+        if len(data) > most_bytes:
+            raise RecordListTooLargeError(f"{len(data)} bytes exceed {most_bytes}, segment.bytes")
+        check = BatchCheck(partition, data, now_ms)
+        check.run()
     except StorageError as error:
-        where = f"{partition.topic_name}-{partition.index}"
-        details = "; ".join(text for _, text in error.record_errors)
-        raise ControlError(400, f"{where}: {details or error}") from error
-    if result.log_append_time_ms >= 0:
-        for record in records:
-            record.timestamp_ms = result.log_append_time_ms
-    return result.base_offset
+        raise _refusal(partition, error) from error
+    return check
+
+
+def _append(check: BatchCheck, now_ms: int) -> AppendResult:
+    """Write a checked batch. Raises ControlError."""
+    try:
+        return check.partition.append_checked(check, now_ms)
+    except StorageError as error:
+        raise _refusal(check.partition, error) from error
+
+
+def _refusal(partition: Partition, error: StorageError) -> ControlError:
+    details = "; ".join(text for _, text in error.record_errors) or error
+    place = f"{partition.topic_name}-{partition.index}"
+    return ControlError(status_of(error.code), f"{place}: {error.code.name}: {details}")
 
 
 async def _flushed(partitions: Sequence[Partition]) -> None:
@@ -217,34 +255,29 @@ async def records(request: ControlRequest) -> dict[str, Any]:
 def _fetched(
     partition: Partition, offset: int, count: int
 ) -> Computation[tuple[list[dict[str, Any]], int]]:
-    """Return up to `count` records from `offset` on, and the next offset, in steps."""
+    """Return up to `count` records from `offset` on, and the next offset, in steps.
+
+    The last record is the one that exceeds ANSWER_BYTES.
+    """
     shown: list[dict[str, Any]] = []
     size_bytes = 0
     log = partition.log
     offset = max(offset, log.log_start_offset)
-    while len(shown) < count and size_bytes < _ANSWER_BYTES and offset < log.high_watermark:
+    while offset < log.high_watermark:
         data = log.read(offset, _READ_BYTES, up_to=log.high_watermark)
-        size_bytes += len(data)
         before = offset
-        offset = yield from _take(data, offset, count, shown)
-        if offset == before:
+        for batch in iterate_batches(data):
+            for record in records_from(data, batch, offset):
+                if record is not None:
+                    if len(shown) == count or size_bytes >= ANSWER_BYTES:
+                        return shown, record.offset
+                    shown.append(_encoded(record))
+                    size_bytes += size_bound(record)
+                yield
+            offset = max(offset, batch.next_offset)
+        if offset == before or len(shown) == count or size_bytes >= ANSWER_BYTES:
             break
     return shown, offset
-
-
-def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> Computation[int]:
-    """Append the records in `data` from `offset` on to `shown`; return the next offset to read."""
-    for header in iterate_batches(data):
-        if not header.is_control:  # transaction markers are not records
-            for record in iterate_records(data, header):
-                if record.offset < offset:
-                    continue
-                if len(shown) == count:
-                    return record.offset
-                shown.append(_encoded(record))
-                yield
-        offset = max(offset, header.next_offset)
-    return offset
 
 
 def _encoded(record: Record) -> dict[str, Any]:
@@ -311,8 +344,8 @@ def _record_at(log: PartitionLog, offset: int) -> Computation[tuple[Record, Batc
     data = log.read(offset, 1, up_to=log.high_watermark)
     yield
     for batch in iterate_batches(data):
-        for record in () if batch.is_control else iterate_records(data, batch):
-            if record.offset == offset:
-                return record, batch
+        for record in records_from(data, batch, offset):
+            if record is not None:
+                return (record, batch) if record.offset == offset else None
             yield
     return None

@@ -91,6 +91,18 @@ class ControlRequest(NamedTuple):
             raise ControlError(400, error)
         return value
 
+    async def shaped_in_steps(self) -> dict[str, Any]:
+        """Return the same as `shaped`; each item of a list in the body is checked in a step."""
+        from coordinator_server.control.pace import in_steps
+        from coordinator_server.control.schema import shape_named, shape_steps
+
+        assert self.route is not None
+        value = self._object()
+        error = await in_steps(shape_steps(value, shape_named(self.route.body)))
+        if error is not None:
+            raise ControlError(400, error)
+        return value
+
     def _object(self) -> dict[str, Any]:
         try:
             value = json.loads(self.body.decode() or "{}", parse_constant=_refuse_constant)

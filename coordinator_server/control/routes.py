@@ -159,7 +159,7 @@ _RECORDS = (
          "records:EncodedRecords",
          "read records of a partition from an offset, with base64 contents", _READ_TOPIC,
          (Parameter("offset", "integer", "offset to start at", 0), Parameter("count", "integer",
-         "number of records", 100))),
+         "number of records", 100, maximum=MOST_AT_ONCE))),
     _row("GET /partitions/TOPIC/INDEX/records/OFFSET", "records show", "records:record",
          "records:Record", "read one record", _READ_TOPIC, (_FORMAT, Parameter("max_bytes",
          "integer", "shown bytes of each key, value and header", 16777216,

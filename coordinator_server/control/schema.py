@@ -7,6 +7,7 @@ import types
 from functools import cache
 from importlib import import_module
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -19,6 +20,9 @@ from typing import (
 )
 
 from coordinator_server.control.errors import natural_number, shown
+
+if TYPE_CHECKING:
+    from coordinator_server.steps import Computation
 
 _NAMES: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _ARTICLES = {"string": "a string", "integer": "an integer", "number": "a number"}
@@ -126,6 +130,23 @@ def shape_error(value: Any, kind: Any, where: str = "the body") -> str | None:
         )
         return next(filter(None, errors), None)
     return _plain_error(value, kind, where)
+
+
+def shape_steps(value: dict[str, Any], shape: Any) -> Computation[str | None]:
+    """Return the same as `shape_error`, in steps: one for each item of the lists in an object."""
+    lists = {
+        name: (items, get_args(fields_of(shape)[name][0])[0])
+        for name, items in value.items()
+        if isinstance(items, list) and get_origin(fields_of(shape).get(name, (None,))[0]) is list
+    }
+    error = shape_error(value | {name: [] for name in lists}, shape)
+    for name, (items, kind) in lists.items():
+        for number, item in enumerate(items):
+            error = error or shape_error(item, kind, f"{name}[{number}]")
+            if error is not None:
+                return error
+            yield
+    return error
 
 
 def _object_error(value: Any, shape: Any, where: str) -> str | None:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
 from coordinator_server.control.local import ask, check
-from coordinator_server.security.acl import Operation, PatternType, Permission, ResourceType
+from coordinator_server.security.acl import (
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    creation_problem,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +111,11 @@ def _acl(entry: Any, resource_type: int, name: str, pattern_type: int) -> dict[s
 
 
 async def create_acls(request: ControlRequest) -> dict[str, Any]:
-    """POST /acls: create ACLs, and return them. Raises ControlError."""
+    """POST /acls: create ACLs, and return them.
+
+    No ACL is created if one of them is invalid. Raises ControlError.
+    """
+    from coordinator_server.apis.create_acls import acl_of
     from protocol.apis.create_acls import AclCreation, CreateAclsRequest
 
     wanted = request.shaped()["acls"]
@@ -121,6 +131,10 @@ async def create_acls(request: ControlRequest) -> dict[str, Any]:
         )
         for acl in wanted
     ]
+    for number, creation in enumerate(creations):
+        problem = creation_problem(acl_of(creation))
+        if problem is not None:
+            raise ControlError(400, f"acls[{number}]: {problem}")
     response = await ask(request, "CreateAcls", CreateAclsRequest(creations=creations))
     for result in response.results:
         check(result.error_code, result.error_message, "ACLs")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coordinator_server.control.errors import ControlError
+from coordinator_server.metrics.lag import RecordTimes
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -33,8 +34,8 @@ class ControlState:
     def __init__(self, cluster: Cluster, options: ControlOptions, token: str | None) -> None:
         self.options = options
         self.started_at_ms = time.time_ns() // 1_000_000
-        self.record_times: dict[tuple[str, int, bytes, int], int | None] = {}
-        """Timestamps of records by topic, partition, topic id and offset, see `lag`."""
+        self.record_times = RecordTimes()
+        """Timestamps of the oldest unread records, see `lag`."""
         self._cluster = cluster
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None

@@ -73,18 +73,16 @@ async def create(request: ControlRequest) -> dict[str, Any]:
     The body is such as {"partitions": 3, "configs": {"retention.ms": "1000"}}.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
-    body = request.json("partitions", "configs")
+    body = request.shaped()
     error = manager.creation_error(name)
     if error is not None:
         raise ControlError(400, f"topic {name!r}: {error[1]}")
     count = body.get("partitions")
     if count is None:
         count = request.cluster.config.integer("num.partitions")
-    if not isinstance(count, int) or not 0 < count <= _PARTITIONS_MAX:
-        raise ControlError(400, f"topic {name} cannot have {count!r} partitions")
+    if not 0 < count <= _PARTITIONS_MAX:
+        raise ControlError(400, f"topic {name} cannot have {count} partitions")
     configs = body.get("configs") or {}
-    if not isinstance(configs, dict):
-        raise ControlError(400, f"topic {name}: configs are an object, not {configs!r}")
     texts = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
         message = configs_error(request.cluster.config, texts.items())

@@ -2,7 +2,7 @@
 
 The lag in records is the high watermark minus the committed offset, as in kafka-exporter and
 KMinion. The lag in time needs the timestamp of one record per partition, which is read from the log
-and kept until the group commits another offset.
+and remembered. The control API reads lag with the same functions.
 """
 
 from __future__ import annotations
@@ -42,12 +42,69 @@ class PartitionLag(NamedTuple):
     seconds: float | None
 
 
-class _OldestUnread(NamedTuple):
-    """The timestamp (ms) of the record at `offset` or the next one; None without any record."""
+class Lag(NamedTuple):
+    """The lag at an offset of a log.
 
-    log: PartitionLog
-    offset: int
-    timestamp_ms: int | None
+    `since_ms` is the timestamp of the oldest unread record, and `time_ms` the record's age: 0 if no
+    record is unread, None if the timestamp is unknown.
+    """
+
+    start_offset: int
+    end_offset: int
+    records: int
+    lost: int
+    since_ms: int | None = None
+    time_ms: int | None = None
+
+
+class RecordTimes:
+    """Reads the timestamps of records, and remembers the latest of them."""
+
+    def __init__(self) -> None:
+        self._recent: dict[tuple[bytes, int, int], int] = {}
+        self._older: dict[tuple[bytes, int, int], int] = {}
+
+    def first(self, log: PartitionLog, offset: int) -> Computation[int | None]:
+        """Return the timestamp (ms) of the first record from `offset` on, in steps.
+
+        Returns None if only transaction markers follow, and -1 if the timestamp is unknown.
+        """
+        key = log.topic_id, log.partition, offset
+        timestamp_ms = self._recent.get(key)
+        if timestamp_ms is not None:
+            return timestamp_ms
+        timestamp_ms = self._older.get(key)
+        if timestamp_ms is None:
+            try:
+                timestamp_ms = yield from _first_timestamp(log, offset)
+            except (StorageError, ProtocolError):
+                return _NO_TIMESTAMP
+        if timestamp_ms is not None:
+            if len(self._recent) >= MAX_PARTITIONS:
+                self._older, self._recent = self._recent, {}
+            self._recent[key] = timestamp_ms
+        return timestamp_ms
+
+
+def lag_at(
+    log: PartitionLog, offset: int, times: RecordTimes | None, now_ms: int, done: int = 0
+) -> Computation[Lag]:
+    """Return the lag of a group whose next record is at `offset`, in steps.
+
+    `done` counts later records that need no delivery. Without `times` the lag has no time.
+    """
+    start, end = log.log_start_offset, log.high_watermark
+    lag = Lag(start, end, max(end - offset - done, 0), max(start - offset, 0))
+    if not lag.records:
+        return lag._replace(time_ms=0)
+    if lag.lost or times is None:
+        return lag
+    since_ms = yield from times.first(log, offset)
+    if since_ms is None:
+        return lag._replace(time_ms=0)
+    if since_ms == _NO_TIMESTAMP:
+        return lag
+    return lag._replace(since_ms=since_ms, time_ms=max(now_ms - since_ms, 0))
 
 
 class LagReader:
@@ -55,14 +112,13 @@ class LagReader:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._oldest: dict[Place, _OldestUnread] = {}
+        self._times = RecordTimes()
         self.omitted = 0
         """Partitions beyond MAX_PARTITIONS in the last reading."""
 
     def read(self) -> Computation[list[PartitionLag]]:
         """Return the lag of every group in every partition with a committed offset, in steps."""
         lags: list[PartitionLag] = []
-        kept: dict[Place, _OldestUnread] = {}
         omitted = seen = 0
         for node_id, broker in tuple(self._cluster.brokers.items()):
             for task in tuple(broker.groups.tasks.values()):
@@ -76,20 +132,15 @@ class LagReader:
                             omitted += 1
                             continue
                         place = group.group_id, topic, index
-                        lag = yield from self._lag(node_id, place, committed, kept)
+                        lag = yield from self._lag(node_id, place, committed)
                         if lag is not None:
                             lags.append(lag)
                 yield
-        self._oldest = kept
         self.omitted = omitted
         return lags
 
     def _lag(
-        self,
-        node_id: int,
-        place: Place,
-        committed: CommittedOffset,
-        kept: dict[Place, _OldestUnread],
+        self, node_id: int, place: Place, committed: CommittedOffset
     ) -> Computation[PartitionLag | None]:
         """Return the lag in one partition; None if the partition does not exist or is offline."""
         _, topic, index = place
@@ -100,50 +151,30 @@ class LagReader:
             log = partition.log
         except StorageError:
             return None
-        offset, start, end = committed.offset, log.log_start_offset, log.high_watermark
-        records, lost = max(end - offset, 0), max(start - offset, 0)
-        if not records:
-            return PartitionLag(node_id, place, offset, 0, lost, 0.0)
-        if lost:
-            return PartitionLag(node_id, place, offset, records, lost, None)
-        oldest = self._oldest.get(place)
-        if oldest is None or oldest.log is not log or oldest.offset != offset:
-            timestamp_ms = yield from _first_timestamp(log, offset)
-            oldest = _OldestUnread(log, offset, timestamp_ms)
-        seconds: float | None = 0.0
-        if oldest.timestamp_ms is not None:
-            kept[place] = oldest
-            seconds = None
-            if oldest.timestamp_ms != _NO_TIMESTAMP:
-                age_ms = self._cluster.clock.now_ms() - oldest.timestamp_ms
-                seconds = max(age_ms, 0) / 1000
-        return PartitionLag(node_id, place, offset, records, lost, seconds)
+        now_ms = self._cluster.clock.now_ms()
+        lag = yield from lag_at(log, committed.offset, self._times, now_ms)
+        seconds = None if lag.time_ms is None else lag.time_ms / 1000
+        return PartitionLag(node_id, place, committed.offset, lag.records, lag.lost, seconds)
 
 
 def _first_timestamp(log: PartitionLog, offset: int) -> Computation[int | None]:
-    """Return the timestamp (ms) of the first record from `offset` on.
-
-    Returns None if only transaction markers follow, and -1 if the timestamp is unknown.
-    """
+    """Return the same as `RecordTimes.first`. Raises StorageError, ProtocolError."""
     end = log.high_watermark
-    try:
-        while offset < end:
-            data = log.read(offset, 1, up_to=end)  # one batch
-            if not data:
-                return None
-            for header in iterate_batches(data):
-                if header.is_control:
-                    pass
-                elif header.log_append_time or header.magic < 2:
-                    return header.max_timestamp_ms
-                else:
-                    for number, record in enumerate(batch_records(data, header), start=1):
-                        if header.base_offset + record[3] >= offset:
-                            return header.base_timestamp_ms + record[2]
-                        if not number % _RECORDS_PER_STEP:
-                            yield
-                offset = max(offset, header.next_offset)
-            yield
-    except (StorageError, ProtocolError):
-        return _NO_TIMESTAMP
+    while offset < end:
+        data = log.read(offset, 1, up_to=end)  # one batch
+        if not data:
+            return None
+        for header in iterate_batches(data):
+            if header.is_control:
+                pass
+            elif header.log_append_time or header.magic < 2:
+                return header.max_timestamp_ms
+            else:
+                for number, record in enumerate(batch_records(data, header), start=1):
+                    if header.base_offset + record[3] >= offset:
+                        return header.base_timestamp_ms + record[2]
+                    if not number % _RECORDS_PER_STEP:
+                        yield
+            offset = max(offset, header.next_offset)
+        yield
     return None

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, is_typeddict
@@ -32,6 +32,10 @@ _BROWSE, _TAIL = "records list", "tail"
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 120.0
 _MOST_CHARACTERS = 80
+
+_BOOLEAN, _BOOLEANS = "true|false", {"true": True, "false": False}
+_FLAG: dict[str, Any] = {"nargs": "?", "const": "true"}
+"""Arguments of an option that means true if it has no value."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -96,12 +100,14 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
     for word in path_words(route):
         parser.add_argument(f"path_{word}", metavar=word, help=PATH_PARAMETERS[word][1])
     for parameter in route.query:
+        is_flag = parameter.kind == "boolean"
         parser.add_argument(
-            f"--{parameter.name.replace('_', '-')}",
+            _option(parameter.name),
             dest=parameter.name,
             required=parameter.is_required,
-            metavar=_metavar(parameter),
+            metavar=_BOOLEAN if is_flag else _metavar(parameter),
             help=parameter.meaning,
+            **(_FLAG if is_flag else {}),
         )
     if route.body:
         parser.add_argument("--body", metavar="FILE", help="JSON of the whole body, - for stdin")
@@ -125,14 +131,20 @@ def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: s
     elif get_origin(kind) is Literal:
         metavar = "|".join(get_args(kind))
     elif kind in (str, int, float, bool):
-        metavar = {bool: "true|false"}.get(kind, "VALUE")
+        metavar = _BOOLEAN if kind is bool else "VALUE"
     parser.add_argument(
-        f"--{name.replace('_', '-')}",
+        _option(name),
         dest=f"body_{name}",
         action=action,
         metavar=metavar,
         help=meaning,
+        **(_FLAG if kind is bool else {}),
     )
+
+
+def _option(name: str) -> str:
+    """Return the option of a parameter or field."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _without_null(kind: Any) -> Any:
@@ -180,30 +192,41 @@ def _body(options: argparse.Namespace) -> dict[str, object]:
     for name, (kind, _, _) in fields_of(shape_named(options.route.body)).items():
         given = getattr(options, f"body_{name}")
         if given is not None:
-            body[name] = _value(f"--{name}", _without_null(kind), given)
+            body[name] = _value(_option(name), _without_null(kind), given)
     return body
 
 
 def _value(option: str, kind: Any, given: Any) -> object:
-    """Return the JSON value of an option. Raises ValueError."""
+    """Return the JSON value of an option. Raises ValueError with the name of the option."""
     if get_origin(kind) is dict:
         pairs = [pair.partition("=") for pair in given]
         if any(not separator for _, separator, _ in pairs):
             raise ValueError(f"{option}: NAME=VALUE is needed")
-        return {name: _scalar(get_args(kind)[1], text) for name, _, text in pairs}
+        kind = get_args(kind)[1]
+        return {name: _scalar(f"{option} {name}", kind, text) for name, _, text in pairs}
     if isinstance(given, list):
-        return [_scalar(get_args(kind)[0], text) for text in given]
+        return [_scalar(option, get_args(kind)[0], text) for text in given]
     if get_origin(kind) is list or is_typeddict(kind):
-        return json.loads(given)
-    return _scalar(kind, given)
+        return _parsed(option, json.loads, given, "JSON")
+    return _scalar(option, kind, given)
 
 
-def _scalar(kind: Any, text: str) -> object:
+def _scalar(option: str, kind: Any, text: str) -> object:
     if kind is int:
-        return int(text)
+        return _parsed(option, int, text, "an integer")
     if kind is float:
-        return float(text)
-    return text == "true" if kind is bool else text
+        return _parsed(option, float, text, "a number")
+    if kind is bool:
+        return _parsed(option, _BOOLEANS.__getitem__, text, "true or false")
+    return text
+
+
+def _parsed(option: str, parse: Callable[[str], object], text: str, what: str) -> object:
+    try:
+        return parse(text)
+    except (ValueError, KeyError, RecursionError) as error:
+        shown = _cell(text)
+        raise ValueError(f"{option} is {shown}, which is not {what}") from error
 
 
 # --- output ---------------------------------------------------------------------------------------

@@ -276,7 +276,7 @@ def _acl_requests() -> tuple[CreateAclsRequest, DeleteAclsRequest]:
 
 def acl_requests() -> Surface:
     """CreateAcls, DescribeAcls and DeleteAcls with numbers, names and filters of every kind."""
-    from coordinator_server.apis.create_acls import _acl
+    from coordinator_server.apis.create_acls import acl_of
     from coordinator_server.apis.describe_acls import acl_filter
     from coordinator_server.security.acl import cannot_be, creation_problem
     from coordinator_server.security.authorizer import Authorizer
@@ -316,7 +316,7 @@ def acl_requests() -> Surface:
         kind, version, body = value
         request, _ = decoder(kind, version)(body, 0)
         if kind is CreateAclsRequest:
-            acls = [_acl(one) for one in request.creations]
+            acls = [acl_of(one) for one in request.creations]
             good = [acl for acl in acls if not cannot_be(acl) and creation_problem(acl) is None]
             authorizer.change(added=good)
             for acl in good:

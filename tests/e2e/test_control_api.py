@@ -316,6 +316,7 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "query", "body", "words"),
     [
+        ("GET", "/partitions/orders/0/records", {"count": 10_001}, None, "count=10001 is not"),
         ("GET", "/topics", {"limit": "x"}, None, "limit=x is not a number from 1 to 10000"),
         ("GET", "/groups", {"type": "odd"}, None, "type=odd is not one of classic, consumer"),
         ("GET", "/groups", {"times": "1"}, None, "times=1 is neither true nor false"),
@@ -446,6 +447,10 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
             "resource_type": "TOPIC",
             "resource_name": "seen",
         }
+        wrong: security.Acl = {**acl, "principal": "alice"}
+        status, message = refused(admin.acls_create, {"acls": [acl, wrong]})
+        assert (status, message.startswith("acls[1]: ")) == (400, True)
+        assert admin.acls_list()["acls"] == []
         admin.acls_create({"acls": [acl]})
         assert [one["principal"] for one in admin.acls_list()["acls"]] == ["User:alice"]
         assert [one["topic"] for one in alice.topics_list()["topics"]] == ["seen"]

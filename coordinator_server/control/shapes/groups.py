@@ -113,8 +113,8 @@ class PartitionLag(TypedDict):
     lost: Annotated[int, "records that were deleted before the group has read them"]
     time_lag_ms: Annotated[
         int | None,
-        "age of the oldest unread record, 0 if all is read; null without an offset or if records "
-        "were lost",
+        "age of the oldest unread record, 0 if all is read or only transaction markers follow; "
+        "null without an offset, if records were lost or if the record has no timestamp",
     ]
     lagging_since_ms: Annotated[int | None, "timestamp of the oldest unread record"]
 

@@ -22,7 +22,7 @@ from openapi_spec_validator import validate
 
 from coordinator_server.control.openapi import openapi
 from coordinator_server.control.routes import ROUTES
-from coordinator_server.control.shapes import groups, records, security
+from coordinator_server.control.shapes import connections, groups, records, security
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
 from tests.control_api import ASYNC_CLIENT, CLIENT, PAGE, client, page
@@ -260,12 +260,16 @@ def test_a_group_with_members_keeps_its_offsets(api: ControlApi, broker: Broker)
         rebalance = api.groups_rebalances("app")["rebalances"][0]
         assert rebalance["account"]["group"] == "app"
         assert rebalance["story"]
-        connections = api.connections_list(filter="reader", topic="orders")["connections"]
-        assert connections
-        assert all(one["software_name"] == "kafka-python" for one in connections)
-        assert {use["api"] for one in connections for use in one["apis"]} >= {"Fetch"}
-        assert all(one["bytes_in"] and one["bytes_out"] for one in connections)
-        number = connections[0]["id"]
+
+        def of_reader() -> list[connections.Connection]:
+            return api.connections_list(filter="reader", topic="orders")["connections"]
+
+        wait_for(lambda: bool(of_reader()), "an answered fetch")
+        open_connections = of_reader()
+        assert all(one["software_name"] == "kafka-python" for one in open_connections)
+        assert {use["api"] for one in open_connections for use in one["apis"]} >= {"Fetch"}
+        assert all(one["bytes_in"] and one["bytes_out"] for one in open_connections)
+        number = open_connections[0]["id"]
         assert api.connections_close(number)["id"] == number
     finally:
         consumer.close()

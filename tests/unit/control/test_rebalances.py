@@ -10,8 +10,8 @@ from coordinator_server.control import rebalances
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.rebalances.journal import GATHER_MS
+from tests.harness.rebalances import account
 from tests.unit.control.virtual_time import VirtualTimeNodes
-from tests.unit.rebalances.test_journal import account
 
 (ROUTE,) = (route for route in ROUTES if route.verb == "groups rebalances")
 

@@ -21,6 +21,7 @@ from protocol.batch import Record, iterate_records
 from protocol.batch_header import iterate_batches
 from storage.errors import StorageError
 from tests.harness.broker import MemoryBroker
+from tests.harness.rebalances import account
 
 
 @pytest.fixture(autouse=True)
@@ -30,16 +31,6 @@ def log() -> Iterator[io.StringIO]:
     LOG.configure("json", stream=stream)
     yield stream
     LOG.configure()
-
-
-def account(
-    generation: int = 1, outcome: RebalanceOutcome = RebalanceOutcome.STABLE, reason: str = ""
-) -> Rebalance:
-    """Return a rebalance that has ended."""
-    cause = Cause(Trigger.MEMBER_LEFT, "m-1", None, "m", "/127.0.0.1", reason)
-    return Rebalance(cause, generation - 1, None, 1_000).end(
-        outcome, "consumer", 2_000, generation=generation
-    )
 
 
 class Journal(RebalanceJournal):

@@ -17,12 +17,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.pace import timed_steps
+from coordinator_server.events.log import LOG
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coordinator_server.cluster import Cluster
     from coordinator_server.rebalances.schema import RebalanceRecord
+    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.steps import Computation, Steps
 
 KEPT_EVENTS, KEPT_BYTES = 5_000, 8 * 1024 * 1024
@@ -96,6 +99,8 @@ class Feed:
                     if chosen:
                         yield b"".join(chosen)
                     continue
+                if self._task is None or self._task.done():
+                    return  # a client that reconnects starts the feed again
                 changed = self._changed
                 try:
                     await asyncio.wait_for(changed.wait(), QUIET_SECONDS)
@@ -132,6 +137,9 @@ class Feed:
         self._kept_bytes += len(text)
         while len(self._events) > KEPT_EVENTS or self._kept_bytes > KEPT_BYTES:
             self._kept_bytes -= len(self._events.popleft().json)
+        self._wake()
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -147,6 +155,7 @@ class Feed:
         self._next_number += 1
         self._cluster.journal.listeners.append(self._on_rebalance)
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._on_end)
         self._state = None
         while self._state is None and not self._task.done():
             await asyncio.sleep(0)
@@ -162,6 +171,12 @@ class Feed:
         finally:
             self._cluster.journal.listeners.remove(self._on_rebalance)
 
+    def _on_end(self, task: asyncio.Task[None]) -> None:
+        """Log a bug that has ended the feed, and end the streams of all listeners."""
+        if not task.cancelled() and task.exception() is not None:
+            LOG.emit("control_task.failed", task="events", exc_info=task.exception())
+        self._wake()
+
     def _on_rebalance(self, group_id: str, record: RebalanceRecord) -> None:
         self._add("rebalance", group_id, dict(record))
 
@@ -174,7 +189,10 @@ class Feed:
                     self._add(key[0], str(key[1]), data)
                     yield
             for key in before.keys() - state.keys():
-                self._add(key[0], str(key[1]), before[key] | _GONE[key[0]])
+                if _is_gone(self._cluster, *key):
+                    self._add(key[0], str(key[1]), before[key] | _GONE[key[0]])
+                else:
+                    state[key] = before[key]
                 yield
         self._state = state
 
@@ -188,6 +206,35 @@ _GONE: dict[str, dict[str, Any]] = {
     "clock": {},
 }
 """The fields of the last event of a thing that is gone."""
+
+
+def _is_gone(cluster: Cluster, kind: str, name: Any) -> bool:
+    """Return whether a thing that was not in the last state does not exist any more.
+
+    A group or transactional id whose coordinator is stopped, moves or loads still exists.
+    """
+    find_topic = _COORDINATOR_TOPICS.get(kind)
+    topic = None if find_topic is None else find_topic(cluster)
+    if topic is None or not topic.partitions:
+        return True
+    partition = topic.partition_of(name)
+    broker = cluster.brokers.get(partition.leader_id)
+    if broker is None:
+        return False
+    if kind == "group":
+        task = broker.groups.tasks.get(name)
+        exists = task is not None and not task.group.is_dead
+        error = broker.groups.partition_at(partition.index)[1]
+    else:
+        exists = name in broker.transactions.ids
+        error = broker.transactions.partition_at(partition.index)[1]
+    return error is ErrorCode.NONE and not exists
+
+
+_COORDINATOR_TOPICS: dict[str, Callable[[Cluster], CoordinatorTopic | None]] = {
+    "group": lambda cluster: cluster.offsets_topic,
+    "transaction": lambda cluster: cluster.shared.transactions_topic,
+}
 
 
 def _state_of(cluster: Cluster) -> Computation[State]:

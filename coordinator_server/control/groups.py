@@ -5,6 +5,7 @@ A group is read between two turns of its task, so its state is consistent.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.lag import LagReader
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.core.groups.classic.member import MemberMetadata
     from coordinator_server.core.groups.group import Group
+    from coordinator_server.core.groups.offsets import CommittedOffset
     from coordinator_server.steps import Computation
 
 
@@ -79,11 +81,35 @@ async def group(request: ControlRequest) -> dict[str, Any]:
     the user may not see all topics of the members.
     """
     broker, described_group = group_of(request)
+    offsets = [
+        (topic, tuple(partitions.items()))
+        for topic, partitions in described_group.offsets.by_topic.items()
+        if request.sees_topic(topic)
+    ]
     description = _group(request, broker, described_group)
     if not request.sees_topics(_topics(description)):
         text = f"group {described_group.group_id} has topics that {request.user} may not describe"
         raise ControlError(403, f"TOPIC_AUTHORIZATION_FAILED: {text}")
-    return description
+    return {**description, "offsets": await in_steps(_offsets(offsets))}
+
+
+def _offsets(
+    committed: Iterable[tuple[str, Iterable[tuple[int, CommittedOffset]]]],
+) -> Computation[list[dict[str, Any]]]:
+    offsets = []
+    for topic, partitions in committed:
+        for partition, commit in sorted(partitions, key=itemgetter(0)):
+            offsets.append(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "offset": commit.offset,
+                    "metadata": commit.metadata,
+                    "commit_timestamp_ms": commit.commit_timestamp,
+                }
+            )
+            yield
+    return offsets
 
 
 def _topics(description: Mapping[str, Any]) -> Iterator[str]:
@@ -138,18 +164,6 @@ def _group(request: ControlRequest, broker: Broker, group: Group) -> dict[str, A
         "state": listed.group_state,
         "protocol_type": listed.protocol_type or None,
         **(_classic(group) if isinstance(group, GroupMetadata) else described(request, group)),
-        "offsets": [
-            {
-                "topic": topic,
-                "partition": partition,
-                "offset": commit.offset,
-                "metadata": commit.metadata,
-                "commit_timestamp_ms": commit.commit_timestamp,
-            }
-            for topic, partitions in group.offsets.by_topic.items()
-            if request.sees_topic(topic)
-            for partition, commit in sorted(partitions.items())
-        ],
         "last_rebalance": tell(history[-1]) if history and may_see(request, history[-1]) else [],
     }
 
@@ -229,7 +243,7 @@ async def in_flight(request: ControlRequest) -> dict[str, Any]:
     """
     _, share_group = group_of(request)
     runs = await in_steps(_runs(request, share_group.group_id))
-    page, next_place = page_of_places(request, runs)
+    page, next_place = page_of_places(request, sorted(runs))
     return {
         "group": share_group.group_id,
         "now_ms": request.cluster.clock.now_ms(),

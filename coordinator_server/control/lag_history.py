@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.control.lag import LagReader
 from coordinator_server.control.pace import timed_steps
+from coordinator_server.events.log import LOG
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -47,6 +48,7 @@ class LagHistory:
     def start(self) -> None:
         """Take the first samples, and go on every few seconds."""
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(_on_end)
 
     def stop(self) -> None:
         """End the sampling."""
@@ -80,3 +82,9 @@ class LagHistory:
         now_ms = self._cluster.clock.now_ms()
         if not samples or samples[-1].lag != lag.records:
             samples.append(Sample(now_ms, lag.records))
+
+
+def _on_end(task: asyncio.Task[None]) -> None:
+    """Log a bug that has ended the sampling."""
+    if not task.cancelled() and task.exception() is not None:
+        LOG.emit("control_task.failed", task="lag history", exc_info=task.exception())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.005
 """How long the steps of a request run before other work gets a turn."""
 
-_SHORT_LIST, _SHORT_TEXT = 50, 1 << 20
+_SHORT_LIST, _SHORT_TEXT = 50, 1 << 16
 T = TypeVar("T")
 
 
@@ -70,19 +70,20 @@ async def encoded(answer: object) -> bytes:
 
 
 def _pieces(value: object) -> Iterator[str]:
-    """Yield JSON; items of long lists and parts of long strings are pieces of their own."""
-    if isinstance(value, dict) and value:
+    """Yield JSON in pieces that take a short time each."""
+    if isinstance(value, dict) and not _is_short(value.values()):
         separator = "{"
         for name, item in value.items():
             yield f"{separator}{json.dumps(name)}: "
             separator = ", "
             yield from _pieces(item)
         yield "}"
-    elif isinstance(value, list) and len(value) > _SHORT_LIST:
+    elif isinstance(value, list) and not _is_short(value):
         separator = "["
         for item in value:
-            yield separator + json.dumps(item)
+            yield separator
             separator = ", "
+            yield from _pieces(item)
         yield "]"
     elif isinstance(value, str) and len(value) > _SHORT_TEXT:
         yield '"'
@@ -91,3 +92,11 @@ def _pieces(value: object) -> Iterator[str]:
         yield '"'
     else:
         yield json.dumps(value)
+
+
+def _is_short(items: Collection[object]) -> bool:
+    """Return whether items are few short texts and numbers."""
+    return len(items) <= _SHORT_LIST and not any(
+        isinstance(item, dict | list) or (isinstance(item, str) and len(item) > _SHORT_TEXT)
+        for item in items
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import nsmallest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ def page_of_names(request: ControlRequest, names: Iterable[str]) -> tuple[list[s
 def page_of_places(
     request: ControlRequest, places: Iterable[tuple[Any, ...]]
 ) -> tuple[list[tuple[Any, ...]], str | None]:
-    """Return the places of a page, sorted, and the value of `next`.
+    """Return the places of a page, and the value of `next`. `places` must be sorted.
 
     A place is a text followed by numbers, such as a topic and a partition; in `after` the numbers
     come first.
     """
     after, limit = _place(request.values.get("after")), request.values["limit"]
-    page = nsmallest(limit + 1, (place for place in places if after is None or place > after))
+    page = list(islice((place for place in places if after is None or place > after), limit + 1))
     if len(page) <= limit:
         return page, None
     name, *numbers = page[limit - 1]

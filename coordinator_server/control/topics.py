@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.local import ask, check
@@ -175,7 +176,11 @@ async def all_partitions(request: ControlRequest) -> dict[str, Any]:
 
 
 async def _partitions(request: ControlRequest, topics: Iterable[Topic]) -> dict[str, Any]:
-    places = ((topic.name, partition.index) for topic in topics for partition in topic.partitions)
+    places = (
+        (topic.name, partition.index)
+        for topic in sorted(topics, key=attrgetter("name"))
+        for partition in topic.partitions
+    )
     page, next_place = page_of_places(request, places)
     return {"partitions": await in_steps(_details(request, page)), "next": next_place}
 

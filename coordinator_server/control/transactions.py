@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
@@ -17,7 +18,7 @@ from coordinator_server.control.pages import page_of_names
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -32,9 +33,10 @@ async def transactions(request: ControlRequest) -> dict[str, Any]:
     """GET /transactions: list transactional ids, and partitions that open transactions block."""
     known = _known(request)
     page, next_name = page_of_names(request, known)
+    held = await in_steps(_held_back(request))
     return {
         "transactions": [_transaction(request, *known[name]) for name in page],
-        "held_back": _held_back(request, [metadata for _, metadata in known.values()]),
+        "held_back": held,
         "next": next_name,
     }
 
@@ -45,8 +47,12 @@ def _known(request: ControlRequest) -> dict[str, tuple[int, TransactionMetadata]
         transactional_id: (node_id, entry.metadata)
         for node_id, broker in request.cluster.brokers.items()
         for transactional_id, entry in broker.transactions.ids.items()
-        if request.allows("DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
+        if _sees(request, transactional_id)
     }
+
+
+def _sees(request: ControlRequest, transactional_id: str) -> bool:
+    return request.allows("DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
 
 
 async def transaction(request: ControlRequest) -> dict[str, Any]:
@@ -57,7 +63,7 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
     node_id, metadata = _transaction_of(request)
     held = [
         partition
-        for partition in _held_back(request, [metadata])
+        for partition in await in_steps(_held_back(request))
         if partition["transactional_id"] == metadata.transactional_id
     ]
     stuck = await in_steps(_stuck_groups(request, held))
@@ -156,36 +162,45 @@ def _transaction(
     }
 
 
-def _held_back(
-    request: ControlRequest, known: Iterable[TransactionMetadata]
-) -> list[dict[str, Any]]:
-    """Return the partitions where open transactions block `read_committed` consumers, and why."""
-    owners = {
-        (place, metadata.producer_id): metadata
-        for metadata in known
-        for place in metadata.partitions
-    }
+def _held_back(request: ControlRequest) -> Computation[list[dict[str, Any]]]:
+    """Return the partitions where open transactions block `read_committed` consumers, and why.
+
+    The transactional ids that the user may not see are left out of the reasons.
+    """
+    owners: dict[tuple[tuple[str, int], int], TransactionMetadata] = {}
+    for broker in tuple(request.cluster.brokers.values()):
+        for entry in tuple(broker.transactions.ids.values()):
+            for place in entry.metadata.partitions:
+                owners[place, entry.metadata.producer_id] = entry.metadata
+            yield
     held: list[dict[str, Any]] = []
     for log in request.cluster.topics.open_logs():
-        if not log.producers.transactions or not request.sees_topic(log.topic):
-            continue
-        producer_id, offset = min(log.producers.transactions.items(), key=lambda item: item[1])
-        owner = owners.get(((log.topic, log.partition), producer_id))
-        held.append(_held(log, producer_id, offset, owner))
-    return sorted(held, key=lambda entry: (entry["topic"], entry["partition"]))
+        if log.producers.transactions and request.sees_topic(log.topic):
+            producer_id, offset = min(log.producers.transactions.items(), key=itemgetter(1))
+            owner = owners.get(((log.topic, log.partition), producer_id))
+            held.append(_held(request, log, producer_id, offset, owner))
+        yield
+    return sorted(held, key=itemgetter("topic", "partition"))
 
 
 def _held(
-    log: PartitionLog, producer_id: int, offset: int, owner: TransactionMetadata | None
+    request: ControlRequest,
+    log: PartitionLog,
+    producer_id: int,
+    offset: int,
+    owner: TransactionMetadata | None,
 ) -> dict[str, Any]:
-    name = None if owner is None else owner.transactional_id
+    name = None
+    if owner is not None and _sees(request, owner.transactional_id):
+        name = owner.transactional_id
     since_ms = log.producers.entries[producer_id].last_timestamp
     if owner is not None:
         since_ms = owner.start_ms
     since = datetime.fromtimestamp(since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     place = f"{log.topic}-{log.partition}"
+    transaction = "a transaction" if name is None else f"transaction {name}"
     what = (
-        f"transaction {name} of producer {producer_id} is open since {since} UTC"
+        f"{transaction} of producer {producer_id} is open since {since} UTC"
         if owner is not None
         else f"a transaction of producer {producer_id} that no coordinator knows wrote last at "
         f"{since} UTC"

@@ -40,6 +40,7 @@ VOCABULARY: dict[str, EventType] = {
     "cluster.reset": EventType(INFO, ("topics", "groups", "connections")),
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR, ("method", "path")),
+    "control_task.failed": EventType(ERROR, ("task",)),
     "settings.ignored": EventType(WARNING, ("settings",)),
     "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),

@@ -26,7 +26,10 @@ class HeldBack(TypedDict):
     last_stable_offset: Annotated[int, "where consumers with read_committed stop"]
     log_end_offset: Annotated[int, "log end offset"]
     producer_id: Annotated[int, "producer id of the transaction"]
-    transactional_id: Annotated[str | None, "its transactional id, null if it is not known"]
+    transactional_id: Annotated[
+        str | None,
+        "its transactional id; null if no coordinator knows it, or if the user may not see it",
+    ]
     since_ms: Annotated[int, "start of the transaction"]
     reason: Annotated[str, "the same in words"]
 

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_server.cluster import Cluster
 from coordinator_server.control import feed
 from coordinator_server.control.feed import Feed
+from coordinator_server.events.log import LOG
+from coordinator_server.steps import Computation, run_all
+from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.init_producer_id import InitProducerIdRequest
 from tests.unit.control.virtual_time import VirtualTimeNodes
 
 
@@ -89,3 +94,96 @@ async def test_without_a_listener_the_feed_ends(
     async with asyncio.timeout(5):
         while nodes.cluster.journal.listeners:
             await asyncio.sleep(0)
+
+
+class Compared:
+    """The feed of two brokers, which compares the state when it is asked to."""
+
+    def __init__(self) -> None:
+        self.nodes = VirtualTimeNodes(None, 2, transaction_state_log_num_partitions="1")
+        self.feed = Feed(self.nodes.cluster)
+        self.states()
+
+    def states(self) -> list[tuple[str, str]]:
+        """Compare the state; return name and state of new events of groups and transactions."""
+        self.nodes.turn()
+        seen = len(self.feed._events)
+        run_all(self.feed._compare())
+        new = [json.loads(event.json) for event in list(self.feed._events)[seen:]]
+        return [
+            (event["type"], event["data"]["state"])
+            for event in new
+            if event["type"] in ("group", "transaction")
+        ]
+
+
+async def test_a_group_of_a_stopped_broker_is_not_removed() -> None:
+    """The group has no event while no broker is its coordinator; it is Dead after its deletion."""
+    compared = Compared()
+    nodes = compared.nodes
+    assert not nodes.commit(nodes.home("g").leader_id, "g", 1)
+    assert compared.states() == [("group", "Empty")]
+    for node_id in (1, 2):
+        await nodes.cluster.stop_broker(node_id)
+        assert compared.states() == []
+    await nodes.cluster.start_broker(1)
+    run_all(compared.feed._compare())  # before the group is loaded
+    assert compared.states() == []
+    deleted = nodes.ask(DeleteGroupsRequest(groups_names=["g"]), node_id=1)
+    assert not deleted.results[0].error_code
+    assert compared.states() == [("group", "Dead")]
+    assert compared.states() == []
+
+
+async def test_a_group_that_moves_is_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison that misses a group, which moved between two steps, reports nothing."""
+    compared = Compared()
+    nodes = compared.nodes
+    assert not nodes.commit(nodes.home("g").leader_id, "g", 1)
+    assert compared.states() == [("group", "Empty")]
+    state_of = feed._state_of
+
+    def without_groups(cluster: Cluster) -> Computation[feed.State]:
+        state = yield from state_of(cluster)
+        return {key: data for key, data in state.items() if key[0] != "group"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(feed, "_state_of", without_groups)
+        assert compared.states() == []
+    assert compared.states() == []
+
+
+async def test_a_transaction_of_a_stopped_broker_is_not_removed() -> None:
+    """The transactional id has no event while its coordinator is stopped."""
+    compared = Compared()
+    nodes = compared.nodes
+    request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
+    for node_id in (1, 2):
+        nodes.ask(request, node_id=node_id)
+    assert compared.states() == [("transaction", "Empty")]
+    for node_id in (1, 2):
+        await nodes.cluster.stop_broker(node_id)
+        assert compared.states() == []
+    await nodes.cluster.start_broker(2)
+    assert compared.states() == []
+
+
+async def test_a_bug_ends_the_streams_and_is_logged(
+    nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a comparison raises, the streams end; a listener that comes back starts the feed again."""
+    events: list[str] = []
+    monkeypatch.setattr(type(LOG), "emit", lambda _, event, **fields: events.append(event))
+    monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.001)
+    stream = Feed(nodes.cluster)
+    listener = await begun(stream)
+    with monkeypatch.context() as patch:
+        patch.setattr(feed, "_state_of", lambda _: 1 / 0)
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(listener), 5)
+    assert events == ["control_task.failed"]
+    again = await begun(stream)
+    nodes.cluster.topics.create("later", 1, {})
+    assert data(await anext(again))[0]["data"]["topic"] == "later"
+    await again.aclose()
+    stream.stop()

@@ -71,7 +71,7 @@ class ControlState:
         if self._feed is not None:
             self._feed.stop()
 
-    async def user_of(self, given: str) -> Principal | None:
+    async def user_of(self, given: str, client_host: str) -> Principal | None:
         """Return the user of the header Authorization; None if the request may do everything.
 
         Raises ControlError without a valid token or login, if one is required.
@@ -83,7 +83,7 @@ class ControlState:
         if expected is not None and hmac.compare_digest(given.encode("utf-8", "replace"), expected):
             return None
         if requires_login and given:
-            user = await self.logins.user_of(given)
+            user = await self.logins.user_of(given, client_host)
             if user is not None:
                 return user
         if requires_login:

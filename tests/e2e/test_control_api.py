@@ -307,6 +307,8 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
         assert "0 errors" in copy["summary"][0]
         assert refused(api.snapshot, {"directory": str(tmp_path / "copy")})[0] == 400
         assert refused(api.snapshot, {"directory": "relative"})[0] == 400
+        assert "NUL" in refused(api.snapshot, {"directory": str(tmp_path / "a\0b")})[1]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
         assert api.reset()["topics"] >= 1
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
+    from coordinator_server.metrics.scrape import Scraper
     from coordinator_server.security.principal import Principal
 
 
@@ -36,6 +37,8 @@ class ControlState:
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
         self._feed: Feed | None = None
+        self.scraper: Scraper | None = None
+        """What has answered a request for metrics."""
         self.lag_history = LagHistory(cluster)
 
     @property
@@ -66,10 +69,12 @@ class ControlState:
         self.lag_history.start()
 
     def stop(self) -> None:
-        """End the samples and the events."""
+        """End the samples, the events and the measurement of the event loop."""
         self.lag_history.stop()
         if self._feed is not None:
             self._feed.stop()
+        if self.scraper is not None:
+            self.scraper.stop()
 
     async def user_of(self, given: str, client_host: str) -> Principal | None:
         """Return the user of the header Authorization; None if the request may do everything.

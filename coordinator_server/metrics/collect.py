@@ -15,6 +15,7 @@ from coordinator_server.counting.buckets import REQUEST_BOUNDS_S, Buckets
 from coordinator_server.metrics.families import histogram, number, numbers, summary
 from protocol import REFERENCE_VERSION
 from protocol.errors import ErrorCode
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,12 +149,15 @@ def _share_groups(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
             yield None
             if not share_partition.is_active or partition.is_deleted:
                 continue
+            try:
+                end = partition.log.high_watermark
+            except StorageError:
+                continue  # the log cannot be opened, and requests for the partition get the error
             key = share_partition.key
             for batch in share_partition.in_flight:
                 for run in batch.runs:
                     count = share_partition.count_in_flight(run.first, run.last)
                     records[node_id, key.group_id, run.state.name.lower()] += count
-            end = partition.log.high_watermark
             done = share_partition.start_offset + share_partition.delivery_complete_count
             place = (node_id, key.group_id, partition.topic_name, partition.index)
             lags.append((place, max(end - done, 0)))

@@ -179,10 +179,10 @@ class ControlServer:
             raise ControlError(400, f"{head.target!r} is not an address: {error}") from error
         # Split before decoding, because a group id may contain a slash.
         path = [unquote(segment) for segment in split.path.strip("/").split("/")]
-        route, parameters = await self._find(head, path)
+        route, parameters = await self._find(head, path, client_host)
         user = None
         if not route.is_public:
-            user = await self._state.user_of(head.headers.get("authorization", ""))
+            user = await self._state.user_of(head.headers.get("authorization", ""), client_host)
         if self._state.options.is_read_only and route.method != "GET" and not route.is_public:
             text = f"{head.method} {head.target}: this server is read-only (--http-read-only)"
             raise ControlError(403, text)
@@ -212,7 +212,9 @@ class ControlServer:
         if origin is not None and _is_foreign(origin, host):
             raise ControlError(403, f"a page of {origin} may not do that")
 
-    async def _find(self, head: Head, path: list[str]) -> tuple[ControlRoute, dict[str, str]]:
+    async def _find(
+        self, head: Head, path: list[str], client_host: str
+    ) -> tuple[ControlRoute, dict[str, str]]:
         """Return the route of a request and the parameters in its path. Raises ControlError.
 
         Without a token, the answer does not tell which paths exist.
@@ -226,7 +228,7 @@ class ControlServer:
             if route.method == method:
                 return route, parameters
             allowed += ["GET", "HEAD"] if route.method == "GET" else [route.method]
-        await self._state.user_of(head.headers.get("authorization", ""))
+        await self._state.user_of(head.headers.get("authorization", ""), client_host)
         if allowed:
             methods = ", ".join(allowed)
             text = f"{head.target}: {head.method} is not served, but {methods}"

@@ -11,13 +11,17 @@ import asyncio
 import hmac
 import secrets
 from base64 import b64decode
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError
+from coordinator_server.events.log import LOG
 from coordinator_server.security.principal import Principal, user
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
     from coordinator_server.cluster import Cluster
     from coordinator_server.security.sasl.scram import ScramCredential
 
@@ -25,17 +29,20 @@ SESSION_MS = 8 * 3600 * 1000
 """How long a session lasts."""
 
 FAILURE_SECONDS = 0.5
-"""Delay before the response to a wrong password, which slows down guessing."""
+"""Duration of a failed login, which slows down guessing: one client address makes one at a time."""
 
-_MOST_SESSIONS = 1_000
+_MOST_SESSIONS, _MOST_CHECKS = 100, 20
+"""Limits of a user's sessions, and of a client address's logins that wait."""
+
 _MOST_CHARACTERS = 1_024
+_MOST_NAME_CHARACTERS = 100
 
 
 class _Session(NamedTuple):
-    """A login, and the SCRAM credential that it was checked against; None for PLAIN."""
+    """A login, and what it was checked against: a SCRAM credential or a PLAIN password's hash."""
 
     user: str
-    credential: ScramCredential | None
+    checked: ScramCredential | bytes
     expires_at_ms: int
 
 
@@ -45,20 +52,31 @@ class Logins:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._sessions: dict[bytes, _Session] = {}
+        self._keys: dict[str, dict[bytes, None]] = {}
+        """The keys of each user's sessions, the oldest first."""
+        self._checks: dict[str, _Checks] = {}
+        self._secret = secrets.token_bytes(32)
 
-    async def user_of(self, given: str) -> Principal | None:
-        """Return the user of the header Authorization, or None if the header is not valid."""
+    async def user_of(self, given: str, client_host: str) -> Principal | None:
+        """Return the user of the header Authorization, or None if the header is not valid.
+
+        Raises ControlError (429) if too many logins of the client address are waiting.
+        """
         session = self._known(given)
         if session is None and given[:6].lower() == "basic ":
             name, _, password = _decoded(given[6:]).partition(":")
-            session = await self._checked(name, password)
-            if session is not None:
-                self._keep(given, session)
+            async with self._turn(client_host):
+                session = self._known(given)  # another request may have begun the session
+                if session is None:
+                    session = await self._checked(name, password, client_host)
+                    if session is not None:
+                        self._keep(given, session)
         return None if session is None else user(session.user)
 
-    async def begin(self, name: str, password: str) -> dict[str, Any]:
+    async def begin(self, name: str, password: str, client_host: str) -> dict[str, Any]:
         """Begin a session, the shape `security.Session`. Raises ControlError."""
-        session = await self._checked(name, password)
+        async with self._turn(client_host):
+            session = await self._checked(name, password, client_host)
         if session is None:
             raise ControlError(401, "unknown user or wrong password")
         token = secrets.token_urlsafe(24)
@@ -73,55 +91,107 @@ class Logins:
             return None
         has_expired = session.expires_at_ms <= self._cluster.machine_clock.now_ms()
         if has_expired or not self._is_current(session):
-            del self._sessions[key]
+            self._forget(key)
             return None
         return session
 
     def _is_current(self, session: _Session) -> bool:
         """Return whether the user still has the password of the session."""
-        if session.credential is None:
-            return True
-        return session.credential in self._cluster.security.users.of_user(session.user).values()
+        if isinstance(session.checked, bytes):
+            passwords = self._plain_passwords(session.user)
+            return any(self._hash(password) == session.checked for password in passwords)
+        return session.checked in self._cluster.security.users.of_user(session.user).values()
+
+    def _hash(self, password: bytes) -> bytes:
+        """Return the hash of a password, so that memory has no passwords of sessions."""
+        return hmac.digest(self._secret, password, "sha256")
 
     def _keep(self, given: str, session: _Session) -> None:
-        while len(self._sessions) >= _MOST_SESSIONS:
-            del self._sessions[next(iter(self._sessions))]
-        self._sessions[_key(given)] = session
+        key, keys = _key(given), self._keys.setdefault(session.user, {})
+        if key not in keys and len(keys) >= _MOST_SESSIONS:
+            self._forget(next(iter(keys)))
+        keys[key] = None
+        self._sessions[key] = session
 
-    async def _checked(self, name: str, password: str) -> _Session | None:
-        """Return a new session if the password is right; otherwise None, after a delay."""
+    def _forget(self, key: bytes) -> None:
+        session = self._sessions.pop(key)
+        keys = self._keys[session.user]
+        del keys[key]
+        if not keys:
+            del self._keys[session.user]
+
+    async def _checked(self, name: str, password: str, client_host: str) -> _Session | None:
+        """Return a new session if the password is right.
+
+        Otherwise log the failure and return None, always after the same time: a client cannot tell
+        from the time whether a user exists.
+        """
+        clock = asyncio.get_running_loop().time
+        end_s = clock() + FAILURE_SECONDS
         if 0 < len(name) + len(password) <= _MOST_CHARACTERS:
             expires_at_ms = self._cluster.machine_clock.now_ms() + SESSION_MS
-            if self._has_plain_password(name, password):
-                return _Session(name, None, expires_at_ms)
+            given = _bytes(password)
+            for expected in self._plain_passwords(name):
+                if hmac.compare_digest(given, expected):
+                    return _Session(name, self._hash(given), expires_at_ms)
             for mechanism, credential in self._cluster.security.users.of_user(name).items():
                 if await asyncio.to_thread(_has_password, mechanism, credential, password):
                     return _Session(name, credential, expires_at_ms)
-        await asyncio.sleep(FAILURE_SECONDS)
+        is_shown = name.isprintable() and 0 < len(name) <= _MOST_NAME_CHARACTERS
+        LOG.emit(
+            "authentication.failed",
+            remote=client_host[1:],
+            listener="--http",
+            user=name if is_shown else None,
+            reason="unknown user or wrong password",
+        )
+        await asyncio.sleep(end_s - clock())
         return None
 
-    def _has_plain_password(self, name: str, password: str) -> bool:
-        """Return whether a listener with PLAIN accepts the user."""
-        from coordinator_server.security.sasl.listener import SaslListener
-        from coordinator_server.security.sasl.mechanism import (
-            SaslRefusalError,
-            UnreadableTokenError,
-        )
+    def _plain_passwords(self, name: str) -> Iterator[bytes]:
+        """Yield the password of a user on each listener with PLAIN."""
+        from coordinator_server.security.credentials.jaas import JaasError, parse_login_module
+        from coordinator_server.security.sasl.listener import plain_passwords
 
-        config, security = self._cluster.config, self._cluster.security
+        config = self._cluster.config
         for listener in self._cluster.servers.addresses(config.node_id):
             own = config.of_listener(listener.name)
             if not config.security_protocol(listener.name).uses_sasl:
                 continue
-            if "PLAIN" not in own.items("sasl.enabled.mechanisms"):
+            text = own.of_mechanism("PLAIN").optional_text("sasl.jaas.config")
+            if text is None or "PLAIN" not in own.items("sasl.enabled.mechanisms"):
                 continue
-            plain = SaslListener(own, listener.name, security).mechanisms["PLAIN"]()
-            try:
-                plain.evaluate(f"\0{name}\0{password}".encode("utf-8", "surrogatepass"))
-            except (SaslRefusalError, UnreadableTokenError):
-                continue
-            return plain.is_complete
-        return False
+            with suppress(JaasError):
+                password = plain_passwords(parse_login_module(text)).get(name)
+                if password is not None:
+                    yield _bytes(password)
+
+    @asynccontextmanager
+    async def _turn(self, client_host: str) -> AsyncGenerator[None, None]:
+        """Wait until all earlier password checks for a client address are done.
+
+        Raises ControlError (429) if too many are waiting.
+        """
+        checks = self._checks.setdefault(client_host, _Checks())
+        if checks.count >= _MOST_CHECKS:
+            text = f"{_MOST_CHECKS} logins from {client_host[1:]} wait already: try again later"
+            raise ControlError(429, text, {"Retry-After": "1"})
+        checks.count += 1
+        try:
+            async with checks.lock:
+                yield
+        finally:
+            checks.count -= 1
+            if not checks.count:
+                del self._checks[client_host]
+
+
+class _Checks:
+    """The password checks of one client address, which run one after the other."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.count = 0
 
 
 def _has_password(mechanism_name: str, credential: ScramCredential, password: str) -> bool:
@@ -148,3 +218,7 @@ def _decoded(text: str) -> str:
         return b64decode(text, validate=True).decode()
     except ValueError:
         return ""
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

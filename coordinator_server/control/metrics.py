@@ -24,6 +24,8 @@ async def metrics(request: ControlRequest) -> Content:
     scraper = await scraper_of(request.cluster)
     if scraper is None:
         raise ControlError(404, "this broker counts nothing: it was started without metrics")
+    if request.state is not None:
+        request.state.scraper = scraper
     headers = request.headers
     accept, encodings = headers.get("accept", ""), headers.get("accept-encoding", "")
     shown = await scraper.scrape(accept, encodings)

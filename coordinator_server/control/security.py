@@ -27,7 +27,7 @@ async def login(request: ControlRequest) -> dict[str, Any]:
     assert state is not None
     if not state.options.requires_login:
         raise ControlError(400, "this server has no logins, see --http-login")
-    return await state.logins.begin(body["user"], body["password"])
+    return await state.logins.begin(body["user"], body["password"], request.client_host)
 
 
 # --- quotas ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.errors import ControlError
+from coordinator_server.control.errors import ControlError, shown
 
 if TYPE_CHECKING:
     from coordinator_server.control.request import ControlRequest
@@ -20,7 +20,10 @@ async def snapshot(request: ControlRequest) -> dict[str, Any]:
     The copy is made by `coordinator-server snapshot` in a process of its own, which does not
     disturb the broker.
     """
-    target = Path(request.shaped()["directory"])
+    directory = request.shaped()["directory"]
+    if "\0" in directory:
+        raise ControlError(400, f"directory is {shown(directory)}, which has a NUL character")
+    target = Path(directory)
     if not target.is_absolute():
         raise ControlError(400, f"directory is {str(target)!r}, not an absolute path")
     source, started_s = request.cluster.topics.volume()[0], perf_counter()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
+    from coordinator_server.metrics.scrape import Scraper
     from coordinator_server.security.principal import Principal
 
 LagSamples = Callable[[str], Sequence[tuple[int, int | None]]]
@@ -40,6 +41,8 @@ class ControlState:
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
         self._feed: Feed | None = None
+        self.scraper: Scraper | None = None
+        """What has answered a request for metrics."""
         self.lag_samples: LagSamples = lambda _: ()
         """Returns the lag of a group over time; set by the control server, see `lag_history`."""
 
@@ -67,11 +70,13 @@ class ControlState:
         return self._feed
 
     def stop(self) -> None:
-        """End the events."""
+        """End the events and the measurement of the event loop."""
         if self._feed is not None:
             self._feed.stop()
+        if self.scraper is not None:
+            self.scraper.stop()
 
-    async def user_of(self, given: str) -> Principal | None:
+    async def user_of(self, given: str, client_host: str) -> Principal | None:
         """Return the user of the header Authorization; None if the request may do everything.
 
         Raises ControlError without a valid token or login, if one is required.
@@ -83,7 +88,7 @@ class ControlState:
         if expected is not None and hmac.compare_digest(given.encode("utf-8", "replace"), expected):
             return None
         if requires_login and given:
-            user = await self.logins.user_of(given)
+            user = await self.logins.user_of(given, client_host)
             if user is not None:
                 return user
         if requires_login:

@@ -38,6 +38,8 @@ class BrokerCounts:
         self.node_id = node_id
         self.closed_connections: Counter[str] = Counter()
         """Ended connections by listener."""
+        self.accepted_connections: Counter[str] = Counter()
+        """Accepted connections by listener, at the last scrape."""
         self.rebalances: Counter[RebalanceKey] = Counter()
         self.phases: dict[tuple[str, str], Buckets] = {}
         """Durations of rebalance phases by kind of group and phase."""

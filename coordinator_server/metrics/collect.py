@@ -16,6 +16,7 @@ from coordinator_server.counting.connections import CountedConnection
 from coordinator_server.metrics.families import histogram, number, numbers, summary
 from protocol import REFERENCE_VERSION
 from protocol.errors import ErrorCode
+from storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,12 +151,15 @@ def _share_groups(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
             yield None
             if not share_partition.is_active or partition.is_deleted:
                 continue
+            try:
+                end = partition.log.high_watermark
+            except StorageError:
+                continue  # the log cannot be opened, and requests for the partition get the error
             key = share_partition.key
             for batch in share_partition.in_flight:
                 for run in batch.runs:
                     count = share_partition.count_in_flight(run.first, run.last)
                     records[node_id, key.group_id, run.state.name.lower()] += count
-            end = partition.log.high_watermark
             done = share_partition.start_offset + share_partition.delivery_complete_count
             place = (node_id, key.group_id, partition.topic_name, partition.index)
             lags.append((place, max(end - done, 0)))
@@ -241,18 +245,28 @@ def _requests(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
 def _connections(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
     is_open: Counter[tuple[int, str]] = Counter()
     closed: Counter[tuple[int, str]] = Counter()
+    seen: set[int] = set()
     for node_id, server in tuple(cluster.servers.by_id.items()):
         for listener in server.addresses:
             is_open[node_id, listener.name] = closed[node_id, listener.name] = 0
+        # Both counts are of the same step, or a connection that ends meanwhile would be in both.
         for connection in server.connections.open_connections():
             is_open[node_id, connection.listener_name] += 1
+        for name, count in counts.of(node_id).closed_connections.items():
+            closed[node_id, name] = count
+        seen.add(node_id)
         yield None
     for of in counts.brokers():
-        for name, count in of.closed_connections.items():
-            closed[of.node_id, name] = count
+        if of.node_id not in seen:
+            for name, count in of.closed_connections.items():
+                closed[of.node_id, name] = count
     for key in is_open:
         closed[key] += 0
-    accepted = {key: is_open[key] + closed[key] for key in closed}
+    accepted: dict[tuple[int, str], int] = {}
+    for key in closed:
+        # The connections of a broker that is being stopped are neither open nor closed for a while.
+        most = counts.of(key[0]).accepted_connections
+        most[key[1]] = accepted[key] = max(most[key[1]], is_open[key] + closed[key])
     yield from numbers("coordinator_connections", is_open.items())
     yield from numbers("coordinator_connections_accepted_total", accepted.items())
     yield from numbers("coordinator_connections_closed_total", closed.items())

@@ -64,7 +64,14 @@ class Scraper:
         self._process = ProcessCollector(registry=None)
         self._last_s = 0.0
         self._due_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._measure_loop()
+
+    def stop(self) -> None:
+        """End the measurement of the event loop. The next scrape needs a new Scraper."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._counts.scraper = None
 
     async def scrape(self, accept: str, accept_encoding: str) -> Exposition:
         """Return the metrics in the format and encoding that the client accepts."""
@@ -124,7 +131,7 @@ class Scraper:
         if self._due_s:
             self._counts.loop_lag.observe(max(now_s - self._due_s, 0.0))
         self._due_s = now_s + LOOP_INTERVAL_S
-        loop.call_at(self._due_s, self._measure_loop)
+        self._timer = loop.call_at(self._due_s, self._measure_loop)
 
 
 async def scraper_of(cluster: Cluster) -> Scraper | None:
@@ -140,7 +147,7 @@ async def scraper_of(cluster: Cluster) -> Scraper | None:
 
 
 async def _done(cluster: Cluster, steps: Steps) -> None:
-    """Wait until the step runner has run all steps. A step that raises cancels the wait."""
+    """Wait until the step runner has run all steps. Raises what a step raises."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -152,6 +159,9 @@ async def _done(cluster: Cluster, steps: Steps) -> None:
                 yield
             if not future.done():
                 future.set_result(None)
+        except Exception as error:
+            if not future.done():
+                future.set_exception(error)
         finally:
             if not loop.is_closed():
                 future.cancel()

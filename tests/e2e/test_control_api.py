@@ -311,6 +311,8 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
         assert "0 errors" in copy["summary"][0]
         assert refused(api.snapshot, {"directory": str(tmp_path / "copy")})[0] == 400
         assert refused(api.snapshot, {"directory": "relative"})[0] == 400
+        assert "NUL" in refused(api.snapshot, {"directory": str(tmp_path / "a\0b")})[1]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
         assert api.reset()["topics"] >= 1
 
 
@@ -479,6 +481,34 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         connection.close()
         assert admin.acls_delete({"principal": "User:alice"})["acls"]
         assert alice.topics_list()["topics"] == []
+        assert serve.stop() == 0
+
+
+def test_a_new_plain_password_ends_the_sessions() -> None:
+    """After a change of a PLAIN password at run time, its sessions and the old password get 401."""
+    jaas = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'user_admin="a" user_eve="{}";'
+    )
+    name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    arguments = ("--http", "127.0.0.1:0", "--http-login", "--set", "super.users=User:admin")
+    listener = ("--listener", "SASL_PLAINTEXT://127.0.0.1:0", "--set", f"{name}={jaas.format('e')}")
+    mechanism = ("--set", "sasl.enabled.mechanisms=PLAIN")
+    with Serve("--ephemeral", *arguments, *listener, *mechanism) as serve:
+        address = http_address(serve)
+
+        def of(user: str, password: str) -> ControlApi:
+            login = ControlApi(CheckedControl(address)).login({"user": user, "password": password})
+            return ControlApi(CheckedControl(address, login["token"]))
+
+        admin, eve = of("admin", "a"), of("eve", "e")
+        eve.cluster_show()
+        admin.settings_alter({"set": {name: jaas.format("new")}}, broker=1)
+        assert refused(eve.cluster_show)[0] == 401
+        assert refused(of, "eve", "e")[0] == 401
+        of("eve", "new").cluster_show()
+        admin.cluster_show()
+        assert "user=eve" in serve.log_lines("authentication.failed")[0]
         assert serve.stop() == 0
 
 

@@ -31,6 +31,7 @@ LINE_COLUMNS = 100
 # SASL authenticator.
 ERROR_BOUNDARIES = {
     "coordinator_server/control/http.py",
+    "coordinator_server/metrics/scrape.py",
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",
     "coordinator_server/runtime/coordinator.py",

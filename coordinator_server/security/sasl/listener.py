@@ -82,12 +82,8 @@ class SaslListener:
 
     def _passwords(self, config: Config) -> Mapping[str, str]:
         """Return passwords by user, from the user_NAME options of PLAIN's login module."""
-        passwords: dict[str, str] = {}
         module = self._module("PLAIN", config)
-        if module is not None and module.name == PLAIN_MODULE:
-            for name, value in module.options.items():
-                if name.startswith(USER_PREFIX):
-                    passwords[name.removeprefix(USER_PREFIX)] = value
+        passwords = plain_passwords(module)
         if not passwords:
             missing = f"it has no option {USER_PREFIX}NAME"
             if module is None:
@@ -109,3 +105,14 @@ class SaslListener:
         except JaasError as error:
             name = self._setting(f"{mechanism.lower()}.sasl.jaas.config")
             raise ConfigError(f"{name}: {error}") from None
+
+
+def plain_passwords(module: LoginModule | None) -> dict[str, str]:
+    """Return passwords by user, from a login module of PLAIN; empty for another module."""
+    if module is None or module.name != PLAIN_MODULE:
+        return {}
+    return {
+        name.removeprefix(USER_PREFIX): value
+        for name, value in module.options.items()
+        if name.startswith(USER_PREFIX)
+    }

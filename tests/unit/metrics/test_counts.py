@@ -8,6 +8,8 @@ from benchmarks import load
 from coordinator_server.control.advance import ClockController
 from coordinator_server.counting.connections import CountedConnection
 from coordinator_server.counting.error_codes import ErrorCodes
+from coordinator_server.metrics.collect import collect
+from coordinator_server.metrics.lag import LagReader
 from coordinator_server.steps import run_all
 from protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -303,3 +305,36 @@ def test_error_codes_are_found_in_every_shape() -> None:
         errors = {}
         assert (run_all(places.count_in_steps(message, errors)), errors) == expected
     assert ErrorCode(25).name == "UNKNOWN_MEMBER_ID"
+
+
+async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: CountingNodes) -> None:
+    """The number of accepted connections does not fall after a scrape during which one ends."""
+    wires = [nodes.connect() for _ in range(3)]
+    counts = nodes.cluster.shared.counts
+    assert counts is not None
+    steps = collect(nodes.cluster, counts, LagReader(nodes.cluster))
+    accepted: list[float] = []
+    for metric in steps:
+        if metric is None:
+            if wires:
+                wires.pop().close()
+        elif metric.name == "coordinator_connections_accepted":
+            accepted += [sample.value for sample in metric.samples]
+    assert not wires
+    after = await nodes.samples()
+    labels = {"broker": 1, "listener": "PLAINTEXT"}
+    assert accepted == [3] == [value(after, "coordinator_connections_accepted_total", **labels)]
+
+
+async def test_a_stop_does_not_lower_the_accepted_connections(nodes: CountingNodes) -> None:
+    """Connections of a stopping broker, whose server is gone before they end, remain counted."""
+    wires = [nodes.connect() for _ in range(3)]
+    wires.pop().close()
+    await nodes.samples()
+    del nodes.cluster.servers.by_id[1]
+    labels = {"broker": 1, "listener": "PLAINTEXT"}
+    for _ in range(2):
+        samples = await nodes.samples()
+        assert value(samples, "coordinator_connections_accepted_total", **labels) == 3
+        while wires:
+            wires.pop().close()

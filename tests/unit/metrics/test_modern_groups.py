@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from coordinator_server.counting.counts import Counts
+from coordinator_server.topics.topic import Partition
 from protocol.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
 )
 from protocol.apis.end_txn import EndTxnRequest
 from protocol.apis.init_producer_id import InitProducerIdRequest
+from storage.errors import StorageError
+from storage.partition_log import PartitionLog
 from tests.harness.records import batch
 from tests.unit.control.modern_nodes import ModernNodes
 from tests.unit.metrics.scene import Samples, exposition, parsed, total, value
@@ -49,6 +54,29 @@ async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
     name, cause = "coordinator_share_records_given_up_total", "delivery limit reached"
     assert value(samples, name, broker=1, cause=cause) == 1
     assert value(samples, "coordinator_share_lag_records", **of, topic="t", partition=0) == 0
+
+
+async def test_a_log_that_cannot_be_opened_costs_its_own_lag(
+    nodes: ModernNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A share partition whose log has a disk error has no lag; the scrape has everything else."""
+    epoch = nodes.share("m", 0)
+    await nodes.controller.advance(1_000)
+    nodes.share("m", epoch)
+    nodes.take("m", 0)
+    of = {"broker": 1, "group": "g", "topic": "t", "partition": 0}
+    assert value(await samples_of(nodes), "coordinator_share_lag_records", **of) == 0
+    opened: Any = vars(Partition)["log"]
+
+    def log(partition: Partition) -> PartitionLog:
+        if partition.topic_name == "t":
+            raise StorageError("a disk error")
+        return cast(PartitionLog, opened.fget(partition))
+
+    monkeypatch.setattr(Partition, "log", property(log))
+    samples = await samples_of(nodes)
+    assert value(samples, "coordinator_share_lag_records", **of) is None
+    assert value(samples, "coordinator_topics") is not None
 
 
 async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> None:

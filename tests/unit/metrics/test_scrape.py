@@ -9,7 +9,10 @@ from time import thread_time
 
 import pytest
 
-from coordinator_server.metrics import lag
+from coordinator_server.control import metrics
+from coordinator_server.control.request import ControlRequest
+from coordinator_server.control.state import ControlOptions, ControlState
+from coordinator_server.metrics import lag, scrape
 from coordinator_server.metrics.families import SAMPLES_PER_CHUNK, text
 from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
 from protocol.batch import Record, build_batch
@@ -284,3 +287,38 @@ async def test_a_scrape_holds_the_event_loop_in_short_steps(nodes: CountingNodes
     await watching
     assert longest_s < 0.1
     assert len(exposition.body) > 1_000_000
+
+
+async def test_a_step_that_raises_ends_the_scrape(
+    nodes: CountingNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exception of a step is raised by the scrape, and the next scrape works."""
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(nodes.cluster.topics, "open_logs", lambda: fail(None))
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(nodes.samples(), 10)
+    assert await nodes.samples()
+
+
+async def test_the_measurement_of_the_event_loop_ends_with_the_scraper(
+    nodes: CountingNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control server stops the timer; a later scrape starts another one."""
+    monkeypatch.setattr(scrape, "LOOP_INTERVAL_S", 0.001)
+    state = ControlState(nodes.cluster, ControlOptions(), None)
+    await metrics.metrics(ControlRequest(nodes.cluster, {}, {}, b"", state=state))
+    await asyncio.sleep(0.05)
+    state.stop()
+    counts = nodes.cluster.shared.counts
+    assert counts is not None
+    before = sum(counts.loop_lag.counts)
+    assert before
+    await asyncio.sleep(0.05)
+    assert sum(counts.loop_lag.counts) == before
+    assert await nodes.samples()
+    await asyncio.sleep(0.05)
+    assert sum(counts.loop_lag.counts) > before

@@ -16,8 +16,10 @@ export const token = {
   clear: () => sessionStorage.removeItem(TOKEN),
 };
 
-/** Return the path of a resource; each part is one segment. */
+/** Return the path of a resource; each part is one segment. Throws ApiError for `.` and `..`. */
 export function path(...parts) {
+  const dots = parts.find((part) => part === "." || part === "..");
+  if (dots) throw new ApiError(0, `A browser cannot ask for the name ${dots}; use ctl.`);
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
@@ -39,6 +41,8 @@ async function request(method, target, { query, body, signal, headers } = {}) {
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
       cache: "no-store",
+      // Otherwise the browser would ask for a password itself, after the challenge of a 401.
+      credentials: "omit",
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -61,6 +65,16 @@ export async function call(method, target, options) {
 }
 
 export const get = (target, query, signal) => call("GET", target, { query, signal });
+
+/** Return what `get` returns, or null if the user may not see it. */
+export async function getIfAllowed(target, query, signal) {
+  try {
+    return await get(target, query, signal);
+  } catch (error) {
+    if (error.status === 403) return null;
+    throw error;
+  }
+}
 
 /** Return the entries of a paged list, about `most` of them; `isWhole` is false if there are more. */
 export async function all(target, field, query, signal, most = 2_000, limit = 1_000) {

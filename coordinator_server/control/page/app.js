@@ -5,7 +5,7 @@
 // address is the part behind `#`, so that each state of the page has a link.
 
 import { ApiError, follow, get, token } from "./api.js";
-import { count, h, morph } from "./dom.js";
+import { count, h, morph, visible } from "./dom.js";
 import { cluster, link, place, say } from "./ui.js";
 import { clients } from "./views/clients.js";
 import { clock } from "./views/clock.js";
@@ -41,9 +41,17 @@ const EVENT_DELAY_MS = 200;
 let shown = { address: null, abort: null, timer: null, isLoading: false, isAgain: false };
 let isConnected = false;
 
+function decoded(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // a link that was not written by this page
+  }
+}
+
 function parse(address) {
   const [route, query] = address.replace(/^#?\/?/, "").split("?");
-  const parts = route.split("/").filter(Boolean).map(decodeURIComponent);
+  const parts = route.split("/").filter(Boolean).map(decoded);
   return { parts, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
 }
 
@@ -162,7 +170,7 @@ function navigate(isNavigation = true) {
     showHeader();
     return;
   }
-  document.title = `${view.title(parts)} – coordinator-server`;
+  document.title = visible(`${view.title(parts)} – coordinator-server`);
   showHeader();
   refresh();
 }

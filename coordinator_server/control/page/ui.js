@@ -1,7 +1,7 @@
 // Parts that several views use: links, tables, forms, messages and dialogs.
 
 import { call, path } from "./api.js";
-import { count, h, lazy } from "./dom.js";
+import { count, h, lazy, visible } from "./dom.js";
 
 /** What the views know of the cluster, from `GET /cluster`; set by app.js. */
 export const cluster = { current: null, readAtMs: 0 };
@@ -28,7 +28,7 @@ export const link = (parts, ...children) => h("a", { href: place(parts) }, ...ch
 /** Show a message to readers of the screen and of screen readers. */
 export function say(text, isError = false) {
   const status = document.getElementById("status");
-  status.textContent = text;
+  status.textContent = visible(text);
   status.className = isError ? "error" : "done";
   clearTimeout(say.timer);
   say.timer = setTimeout(() => {

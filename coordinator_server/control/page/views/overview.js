@@ -1,6 +1,6 @@
 // What a developer wants to know first: brokers, who is behind, what is blocked, what changed.
 
-import { all, call, get, path } from "../api.js";
+import { all, call, get, getIfAllowed, path } from "../api.js";
 import { count, counted, duration, h, time } from "../dom.js";
 import { action, brokerNow, changeColumn, cluster, facts, link, state, table } from "../ui.js";
 import { snippets } from "./connect.js";
@@ -13,7 +13,7 @@ export const overview = {
 
   async load(parts, query, signal) {
     const [brokers, groups, transactions, topics] = await Promise.all([
-      get("/brokers", null, signal),
+      getIfAllowed("/brokers", null, signal),
       all("/groups", "groups", { times: true }, signal),
       get("/transactions", { limit: 1 }, signal),
       get("/topics", { internal: false, limit: 1 }, signal),
@@ -40,8 +40,8 @@ export const overview = {
           : null,
         ["Broker’s time", time(now.now_ms)],
       ),
-      isEmpty ? firstSteps(brokers.brokers) : [groupsBehind(behind), blocked(held), recent()],
-      brokerTable(brokers.brokers),
+      isEmpty ? firstSteps(brokers?.brokers) : [groupsBehind(behind), blocked(held), recent()],
+      brokers ? brokerTable(brokers.brokers) : null,
       h("h2", null, "This broker"),
       facts(
         ["Version", now.version],
@@ -61,7 +61,7 @@ function firstSteps(brokers) {
   return [
     h("h2", null, "Nothing is here yet"),
     h("p", null, "No topic and no group exists. Connect a client:"),
-    snippets(brokers),
+    brokers ? snippets(brokers) : null,
   ];
 }
 

@@ -1,6 +1,6 @@
 // Topics, and one topic with its partitions, configs and clients.
 
-import { all, call, get, path } from "../api.js";
+import { all, call, get, getIfAllowed, path } from "../api.js";
 import { bytes, count, counted, h } from "../dom.js";
 import {
   action,
@@ -108,10 +108,10 @@ export const topic = {
     const [described, partitions, configs, clients] = await Promise.all([
       get(path("topics", name), null, signal),
       all(path("topics", name, "partitions"), "partitions", null, signal, 10_000),
-      get(path("topics", name, "configs"), null, signal),
-      get("/connections", { topic: name }, signal),
+      getIfAllowed(path("topics", name, "configs"), null, signal),
+      getIfAllowed("/connections", { topic: name }, signal),
     ]);
-    return { described, partitions, configs: configs.configs, clients: clients.connections };
+    return { described, partitions, configs: configs?.configs, clients: clients?.connections };
   },
 
   show({ described, partitions, configs, clients }, [, name]) {
@@ -144,8 +144,7 @@ export const topic = {
         null,
         h("a", { class: "button", href: place(["records", name], {}) }, "Browse records"),
       ),
-      h("h2", null, "Clients"),
-      clientTable(clients, name),
+      clients ? [h("h2", null, "Clients"), clientTable(clients, name)] : null,
       h("h2", null, "Partitions"),
       table("Partitions", columns, partitions.entries, {
         isTitled: true,
@@ -154,8 +153,7 @@ export const topic = {
       }),
       more(partitions.isWhole, partitions.entries.length, "partitions"),
       changes(described, name),
-      h("h2", null, "Configs"),
-      configTable("Configs of the topic", configs),
+      configs ? [h("h2", null, "Configs"), configTable("Configs of the topic", configs)] : null,
     );
   },
 };

@@ -1,0 +1,238 @@
+"""Logins, what users may see, read-only servers, and the headers of the page."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from coordinator_server.control import static
+from coordinator_server.testing.api import ControlApi
+from coordinator_server.testing.control import Control
+from tests.page.browser import View, fill, wait_for
+from tests.page.test_smoke import VIEWS
+from tests.support import Serve, address_of
+
+pytestmark = pytest.mark.nightly
+
+HTTP = ("--http", "127.0.0.1:0")
+
+
+def http_address(serve: Serve) -> tuple[str, int]:
+    """Return the address of the control server of a process."""
+    (line,) = serve.log_lines("control.listening")
+    return address_of(re.findall(r"address=(\S+)", line)[0])
+
+
+def log_in(view: View, user: str, password: str) -> None:
+    """Log in as a user."""
+    form = view.page.locator("form").filter(has=view.button("Log in"))
+    fill(form, {"User": user, "Password": password})
+    view.button("Log in").click()
+
+
+def test_a_token_is_asked_for(tmp_path: Path, open_view: Callable[..., View]) -> None:
+    """A link leads to the login and from there to its view; Log out forgets the token."""
+    file = tmp_path / "token"
+    file.write_text("a-long-enough-secret-token")
+    with Serve("--ephemeral", *HTTP, "--http-token-file", str(file)) as serve:
+        address = http_address(serve)
+        view = open_view(address, "topics", query={"internal": "true"}, refusals=(401,))
+        view.shown("Log in")
+        view.page.get_by_label("Token").fill("wrong")
+        view.button("Use the token").click()
+        view.page.get_by_label("Token").wait_for()
+        view.shown("Log in")
+        view.page.get_by_label("Token").fill("a-long-enough-secret-token")
+        view.page.keyboard.press("Enter")
+        view.shown("Topics")
+        assert view.hash == "#/topics?internal=true"
+        view.page.locator("header", has_text="live").wait_for()
+        view.page.reload()
+        view.shown("Topics")
+        view.button("Log out").click()
+        view.shown("Log in")
+        assert view.button("Log out").count() == 0
+        view.page.evaluate("location.hash = '#/groups'")
+        wait_for(lambda: "then=" in view.hash, "the login")
+        assert view.page.evaluate("sessionStorage.length + localStorage.length") == 0
+        assert serve.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serve, dict[str, str]]]:
+    """A broker with users, ACLs for alice, and topics and groups that she may not see."""
+    directory = tmp_path_factory.mktemp("secured") / "users"
+    strict = "allow.everyone.if.no.acl.found=false"
+    arguments = (*HTTP, "--http-login", "--dev-security", str(directory), "--set", strict)
+    with Serve("--ephemeral", *arguments) as serve:
+        passwords: dict[str, str] = json.loads((directory / "users.json").read_text())
+        control = Control(http_address(serve))
+        token = ControlApi(control).login({"user": "admin", "password": passwords["admin"]})
+        admin = ControlApi(Control(control.address, token["token"]))
+        for name in ("seen", "hidden"):
+            admin.topics_create(name, {"partitions": 1})
+            place = {"topic": name, "partition": 0, "offset": 0}
+            admin.offsets_set(f"{name}-group", {"offsets": [place]})  # type: ignore[list-item]
+        admin.acls_create(
+            {
+                "acls": [
+                    {
+                        "principal": "User:alice",
+                        "operation": operation,
+                        "resource_type": kind,
+                        "resource_name": name,
+                    }
+                    for kind, name, operation in (
+                        ("TOPIC", "seen", "READ"),
+                        ("TOPIC", "seen", "DESCRIBE_CONFIGS"),
+                        ("GROUP", "seen-group", "READ"),
+                    )
+                ]
+            }
+        )
+        yield serve, passwords
+        assert serve.stop() == 0
+
+
+def test_a_user_sees_what_the_acls_allow(
+    secured: tuple[Serve, dict[str, str]], open_view: Callable[..., View]
+) -> None:
+    """No view of alice has a hidden name; what she may not see is said to be hidden."""
+    serve, passwords = secured
+    view = open_view(http_address(serve), "topics", refusals=(401, 403, 404))
+    view.shown("Log in")
+    log_in(view, "alice", "wrong")
+    view.message("unknown user or wrong password")
+    log_in(view, "alice", passwords["alice"])
+    view.shown("Topics")
+    wait_for(lambda: [row[0] for row in view.rows("Topics")] == ["seen"], "her topics")
+    assert "as alice" in view.page.locator("header").inner_text()
+    view.go("groups")
+    wait_for(lambda: [row[0] for row in view.rows("Groups")] == ["seen-group"], "her groups")
+    for parts in (
+        (),
+        ("topics", "seen"),
+        ("records", "seen"),
+        ("groups", "seen-group"),
+        ("transactions",),
+        ("connections",),
+        ("clock",),
+        ("settings",),
+        ("security",),
+        ("connect",),
+    ):
+        view.go(*parts)
+        assert "hidden" not in view.page.locator("main").inner_text().replace("is hidden", "")
+    view.go()
+    wait_for(lambda: "seen-group" in view.text or "every group has read" in view.text, "overview")
+    view.go("topics", "seen")
+    wait_for(lambda: len(view.rows("Partitions")) == 1, "the partitions of her topic")
+    view.go("topics", "hidden")
+    wait_for(lambda: "TOPIC_AUTHORIZATION_FAILED" in view.text or "may not" in view.text, view.text)
+    view.go("groups", "hidden-group")
+    assert "hidden-group offsets" not in view.text
+
+
+def test_a_refused_change_of_a_user_is_explained(
+    secured: tuple[Serve, dict[str, str]], open_view: Callable[..., View]
+) -> None:
+    """The broker's refusal is shown, and nothing has changed."""
+    serve, passwords = secured
+    view = open_view(http_address(serve), "topics", "seen", refusals=(401, 403))
+    view.shown("Log in")
+    log_in(view, "alice", passwords["alice"])
+    view.shown("Topic seen")
+    view.button("Delete the topic").click()
+    view.confirm("Delete the topic")
+    assert "DELETE" in view.message("Delete the topic: ").inner_text()
+    assert view.hash == "#/topics/seen"
+
+
+def test_acls_are_added_and_deleted(
+    secured: tuple[Serve, dict[str, str]], open_view: Callable[..., View]
+) -> None:
+    """An administrator adds an ACL in the form, and deletes it after a question."""
+    serve, passwords = secured
+    view = open_view(http_address(serve), "security", refusals=(401,))
+    view.shown("Log in")
+    log_in(view, "admin", passwords["admin"])
+    view.shown("Security")
+    wait_for(lambda: len(view.rows("ACLs")) == 3, "the ACLs of alice")
+    form = view.disclose("Add an ACL")
+    fields = {"Principal": "User:bob", "Operation": "WRITE", "Resource name": "logs-"}
+    fill(form, {**fields, "Pattern": "PREFIXED", "Permission": "DENY"})
+    form.get_by_role("button", name="Add", exact=True).click()
+    row = view.table("ACLs").locator("tr", has_text="User:bob")
+    row.wait_for()
+    assert row.inner_text().split("\t")[1:5] == ["DENY", "WRITE", "TOPIC logs-", "PREFIXED"]
+    row.get_by_role("button", name="Delete").click()
+    view.confirm("Delete")
+    wait_for(lambda: len(view.rows("ACLs")) == 3, "it is deleted")
+
+
+def test_a_read_only_server_has_no_controls(open_view: Callable[..., View]) -> None:
+    """No view of a read-only server has a form or button that changes something."""
+    with Serve("--ephemeral", *HTTP, "--http-read-only") as serve:
+        view = open_view(http_address(serve), refusals=(404,))
+        view.page.locator("header", has_text="read-only").wait_for()
+        for parts in VIEWS:
+            if parts == ("login",):
+                continue
+            view.go(*parts)
+            assert view.page.locator("main details.form").count() == 0, parts
+            names = view.page.get_by_role("button").all_inner_texts()
+            harmless = {
+                "Copy",
+                "Show",
+                "←",
+                "→",
+                "+",
+                "\u2212",
+                "1 min",
+                "10 min",
+                "1 h",
+                "1 d",
+                "live",
+            }
+            assert set(names) <= harmless, (parts, names)
+            assert "Change" not in view.page.locator("thead").all_inner_texts()
+        assert serve.stop() == 0
+
+
+def test_the_files_have_a_strict_policy() -> None:
+    """The page and each file allow only own scripts and styles; other names are 404."""
+    with Serve("--ephemeral", *HTTP, "--set", "num.partitions=1") as serve:
+        connection = http.client.HTTPConnection(*http_address(serve), timeout=10)
+
+        def get(path: str) -> http.client.HTTPResponse:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            response.read()
+            return response
+
+        folder = Path(static.__file__).parent / "page"
+        paths = [
+            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+        ]
+        assert {"app.js", "page.css", "views/group.js"} <= set(paths)
+        for path in ("/", *(f"/page/{path}" for path in paths if path != "index.html")):
+            response = get(path)
+            policy = response.headers["Content-Security-Policy"]
+            assert (response.status, "unsafe" in policy) == (200, False), path
+            assert "default-src 'none'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+        for path in (
+            "/page/none.js",
+            "/page/../static.py",
+            "/page/%2e%2e%2fstatic.py",
+            "/page/views",
+        ):
+            assert get(path).status == 404, path
+        connection.close()
+        assert serve.stop() == 0

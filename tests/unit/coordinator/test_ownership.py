@@ -184,7 +184,7 @@ def test_the_old_coordinator_cannot_write() -> None:
 
 
 def test_an_epoch_that_is_over_never_writes_again() -> None:
-    """If leadership returns to a broker, the partition is reloaded; its old handle cannot append."""
+    """If leadership returns, the partition is reloaded; its old handle cannot append."""
     nodes, old, new, _ = started()
     assert nodes.commit(old, "g", 1) == ErrorCode.NONE
     former = nodes.cluster.brokers[old].groups.tasks["g"].partition

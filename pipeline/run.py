@@ -150,7 +150,7 @@ def _large_groups(store: Store) -> list[str]:
 
 
 def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
-    """Write each table in as few files as its rows need, several tables at a time."""
+    """Write several tables at a time, each into the minimum number of files."""
     pieces.persist(StorageLevel.MEMORY_AND_DISK)
     pool = ThreadPoolExecutor(_WRITERS)
 

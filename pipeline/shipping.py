@@ -45,7 +45,7 @@ _TELLING = re.compile(r"(?:pyspark\.errors\.|ModuleNotFoundError|ImportError|Can
 
 
 class SparkWorker(NamedTuple):
-    """What the Python of one executor reported: host, interpreter, code path, missing packages."""
+    """The report of one executor's Python: host, interpreter, code path, missing packages."""
 
     host: str
     python: str

@@ -267,7 +267,7 @@ class Cleaning:
             file.close()
 
     def _sync(self, path: str) -> Iterator[Pause]:
-        """Sync a file in the worker. A missing file is no error if the topic was deleted."""
+        """Sync a file in the worker. A missing file is not an error if the topic was deleted."""
         try:
             yield from in_worker(self._log.files.worker, partial(self._disk.sync_file, path))
         except FileNotFoundError:

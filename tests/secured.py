@@ -173,5 +173,5 @@ class SecuredBroker(Secured):
         self._make_users()
 
     def end(self) -> None:
-        """End the broker now, whatever state it is in."""
+        """End the broker immediately, in any state."""
         self.serve.__exit__()

@@ -48,7 +48,7 @@ def wait_for(
 
 
 class _Observed:
-    """External observations of a broker, however it was started."""
+    """Observe a broker process from outside."""
 
     @property
     def pid(self) -> int:

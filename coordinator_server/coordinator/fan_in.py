@@ -74,7 +74,7 @@ class Part(Generic[Response]):
 
     @property
     def is_large(self) -> bool:
-        """Return False: the part of one group is small, however many groups a request names."""
+        """Return False: the part of one group is small, even if the request names many groups."""
         return False
 
     def reply(self, response: Response, /) -> None:

@@ -262,7 +262,7 @@ class GroupTask:
         return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
 
     def _apply_exclusive(self, operation: GroupOperation, now_ms: int) -> None:
-        """Apply an operation with a write of its own."""
+        """Apply an operation whose records are written separately."""
         self._settle(now_ms, is_last=False)
         self._apply(operation, now_ms)
         self._settle(now_ms)

@@ -54,124 +54,147 @@ CLIENT = (
 
 CAUSE = (
     RecordField("trigger", "string", f"One of {_one_of(Trigger)}."),
-    RecordField("culprit", "client?", "The member that set it off; null where it was none."),
-    RecordField("reason", "string", "The reason that the client gave (KIP-800); may be empty."),
+    RecordField(
+        "culprit", "client?", "The member that caused the rebalance; null if no member did."
+    ),
+    RecordField("reason", "string", "The reason that the client sent (KIP-800); may be empty."),
     RecordField("timeout_ms", "integer?", "The timeout that the culprit missed."),
-    RecordField("error", "string", "Name of the error when an assignment could not be written."),
+    RecordField("error", "string", "Name of the error if an assignment could not be written."),
 )
 
-LATE_CAUSE = (*CAUSE, RecordField("after_ms", "integer", "When, from the start of the rebalance."))
+LATE_CAUSE = (
+    *CAUSE,
+    RecordField(
+        "after_ms", "integer", "Time of the event, in ms since the start of the rebalance."
+    ),
+)
 
 DROPPED = (*CLIENT, RecordField("why", "string", f"One of {_one_of(Absence)}."))
 
 STRAGGLER = (
     *CLIENT[:3],
-    RecordField("after_ms", "integer", "When it joined, from the start of the rebalance."),
+    RecordField(
+        "after_ms",
+        "integer",
+        "Time at which the member joined, in ms since the start of the rebalance.",
+    ),
 )
 
 GIVEN_UP = (
     RecordField("topic", "string", "Topic of the records."),
     RecordField("partition", "integer", "Partition of the records."),
-    RecordField("first_offset", "integer", "The first of them."),
-    RecordField("last_offset", "integer", "The last of them."),
+    RecordField("first_offset", "integer", "Offset of the first record."),
+    RecordField("last_offset", "integer", "Offset of the last record."),
     RecordField("deliveries", "integer",
-          "How often they were delivered; `group.share.delivery.count.limit` is how often they may "
-          "be. The culprit is the member that had them last."),
+          "Number of deliveries; `group.share.delivery.count.limit` is the maximum. The culprit "
+          "is the last member that acquired the records."),
     RecordField("dead_letter_queue", "string?",
           "The group's dead letter queue (KIP-1191); null without one, missing in old records."),
     RecordField("dead_letter_error", "string?",
-          "Why they are not in that queue; null if they are, missing in old records."),
+          "Why the records were not written to the queue; null if they were, missing in old "
+          "records."),
 )  # fmt: skip
 
 HOLDER = (
-    RecordField("member", "string", "Member id of the one that had them."),
-    RecordField("partitions", "partitions", "What it had still to give up."),
+    RecordField("member", "string", "Id of the member that owned the partitions."),
+    RecordField("partitions", "partitions", "Partitions that this member still had to revoke."),
 )
 
 DELAY = (
     *CLIENT[:3],
     RecordField("revoking_ms", "integer?",
-          "How long it took, or has taken so far, to give up what it had to; null: nothing."),
+          "Time that the member needed to revoke partitions, or has needed until now; null if it "
+          "had none to revoke."),
     RecordField("waiting_ms", "integer?",
-          "How long it waited, or has waited so far, for partitions of others; null: not at all."),
-    RecordField("waited_for", "holder[]", "Whose partitions it waited for."),
+          "Time that the member waited for partitions of other members, or has waited until now; "
+          "null if it did not wait."),
+    RecordField("waited_for", "holder[]", "The members whose partitions it waited for."),
 )  # fmt: skip
 
 MOVES = (
-    RecordField("moved", "integer", "Owned by another member than before."),
-    RecordField("added", "integer", "Had no owner before."),
-    RecordField("revoked", "integer", "Has no owner now."),
-    RecordField("stayed", "integer", "Owned by the same member as before."),
+    RecordField("moved", "integer", "Number of partitions whose owner changed."),
+    RecordField("added", "integer", "Number of partitions that had no owner before."),
+    RecordField("revoked", "integer", "Number of partitions that have no owner now."),
+    RecordField("stayed", "integer", "Number of partitions that kept their owner."),
 )
 
 MEMBER = (
     *CLIENT,
     RecordField("member_before", "string?",
-          "Its member id before; another one for a static member that came back."),
-    RecordField("status", "string", "`joined`, `stayed` or `left`, compared with before."),
+          "Previous member id; differs from `member` if a static member returned."),
+    RecordField("status", "string",
+         "`joined`, `stayed` or `left`, compared with the previous generation."),
     RecordField("rejoined_ms", "integer?",
-          "When its JoinGroup came, or when it reached its target, from the start; null: never."),
+          "Time of its JoinGroup, or time at which it reached its target, in ms since the start; "
+          "null if it did neither."),
     RecordField("partitions_before", "partitions?",
-          "What it owned, or had still to give up (in streams groups active tasks, with the "
-          "subtopology for a topic); null if it was no member, or if that cannot be read."),
+          "Partitions that the member owned or still had to revoke; in streams groups active "
+          "tasks, with the subtopology in place of a topic. Null if it was not a member, or if "
+          "the assignment is unreadable."),
     RecordField("partitions", "partitions?",
-          "What it owns; null if it is no member any more, or if that cannot be read."),
+          "Partitions that the member owns; null if it is no longer a member, or if the "
+          "assignment is unreadable."),
     RecordField("topics_added", "string[]",
-          "Topics, or the regular expression, that it did not subscribe to before."),
-    RecordField("topics_removed", "string[]", "Topics that it does not subscribe to any more."),
+          "Topics, or the regular expression, in its new subscription only."),
+    RecordField("topics_removed", "string[]", "Topics in its previous subscription only."),
 )  # fmt: skip
 
 RECORD = (
     RecordField("schema", "integer", f"Version of this schema: {SCHEMA_VERSION}."),
     RecordField("group", "string", "Group id, as in the record's key."),
-    RecordField("group_type", "string", f"One of {_one_of(GroupKind)}. Members of all but the "
-          "first have epochs; where that makes a difference it is said here."),
-    RecordField("outcome", "string", f"How it ended: one of {_one_of(RebalanceOutcome)}. The last "
-          "one is that of no record in the topic, but of what the control server shows."),
+    RecordField("group_type", "string", f"One of {_one_of(GroupKind)}. All types except the "
+          "first are groups with epochs."),
+    RecordField("outcome", "string", f"How the rebalance ended: {_one_of(RebalanceOutcome)}. Only "
+          "the control server shows the last outcome; no record in the topic has it."),
     *CAUSE,
     RecordField("also", "late_cause[]",
-          "What else happened while all members were asked to rejoin; with epochs, before the "
-          "target was computed."),
-    RecordField("generation_before", "integer", "Generation, or group epoch, when it began."),
+          "Further causes: events while the members were rejoining or, in groups with epochs, "
+          "before the target was computed."),
+    RecordField("generation_before", "integer", "Generation, or group epoch, at the start."),
     RecordField("generation", "integer",
-          "Generation that it made; the one before if its join phase did not end. With epochs the "
-          "group epoch that it made."),
-    RecordField("protocol_type", "string?", "`consumer`, or what else the members are."),
-    RecordField("protocol_before", "string?", "Protocol (assignor) before."),
+          "New generation, or the previous generation if the join phase did not end; in groups "
+          "with epochs, the new group epoch."),
+    RecordField("protocol_type", "string?", "`consumer`, or another protocol type of the members."),
+    RecordField("protocol_before", "string?", "Previous protocol (assignor)."),
     RecordField("protocol", "string?", "Protocol of the new generation."),
-    RecordField("leader_before", "string?", "Member id of the leader before."),
+    RecordField("leader_before", "string?", "Member id of the previous leader."),
     RecordField("leader", "string?", "Member id of the new leader."),
-    RecordField("started_ms", "integer", "When it began, milliseconds since 1970."),
-    RecordField("ended_ms", "integer", "When it ended."),
+    RecordField("started_ms", "integer", "Start, in milliseconds since 1970."),
+    RecordField("ended_ms", "integer", "End, in milliseconds since 1970."),
     RecordField("initial_delay_ms", "integer",
           "Time spent in the initial rebalance delay of an empty group (KIP-134)."),
     RecordField("join_ms", "integer", "Time spent waiting for members to rejoin."),
     RecordField("sync_ms", "integer", "Time spent waiting for the leader's assignment."),
     RecordField("assign_ms", "integer",
-          "Epochs: time until the target was computed, mostly that of the assignment interval."),
-    RecordField("reconcile_ms", "integer", "Epochs: time until all members had reached it."),
-    RecordField("members_before", "integer", "Members when there was an assignment last."),
+          "Groups with epochs: time until the target was computed, mostly because of the "
+          "assignment interval."),
+    RecordField("reconcile_ms", "integer",
+         "Groups with epochs: time from then until all members had reached the target."),
+    RecordField("members_before", "integer", "Number of members with the last assignment."),
     RecordField("members_rejoined", "integer",
-          "Those of them that joined again; with epochs, that have reached the target."),
-    RecordField("members_joined", "integer", "Members that joined and were not there before."),
-    RecordField("members_after", "integer", "Members of the new generation."),
+          "Number of these members that rejoined; in groups with epochs, that have reached the "
+          "target."),
+    RecordField("members_joined", "integer", "Number of new members."),
+    RecordField("members_after", "integer", "Number of members of the new generation."),
     RecordField("stragglers", "straggler[]",
-          "The last three to join, or to reach the target, the very last one first."),
+          "The last three members that joined or reached the target; the last member comes first."),
     RecordField("dropped", "dropped[]",
-          "Members that the group went on without; with epochs each is the culprit of a record."),
+          "Members that were removed; in groups with epochs, each of them is the culprit of a "
+          "record."),
     RecordField("given_up", "given_up?",
-          "Share groups: the records that were delivered too often, or rejected while there is a "
-          "dead letter queue; null in all other cases."),
+          "Share groups: records that reached the delivery limit, or were rejected in a group "
+          "with a dead letter queue; null in all other records."),
     RecordField("delays", "delay[]",
-          "Epochs: members that had to give partitions up, or to wait for others to do so."),
+          "Groups with epochs: members that had to revoke partitions, or waited for other members "
+          "to revoke them."),
     RecordField("partitions", "moves?",
-          "Partitions by what happened to them; null where it is unknown."),
+          "Numbers of partitions that moved or stayed; null if unknown."),
     RecordField("partitions_unknown", "string?",
-          "Why it is unknown: `cannot be read`, or `protocol type ...`."),
+          "Why `partitions` is null: `cannot be read`, or `protocol type ...`."),
     RecordField("members", "member[]",
-          "Everyone who was or is a member; empty if no assignment changed."),
+          "All previous and new members; empty if no assignment changed."),
     RecordField("shortened", "boolean",
-          "Whether the record was too long and has left its lists out."),
+          "Whether lists were omitted because the record was too long."),
 )  # fmt: skip
 """The fields of a record, in order."""
 

@@ -112,7 +112,7 @@ def _live(member: _Member) -> None:
 
 
 def _clean_up(step: Step, coordinator: ClientConnection, member: _Member) -> None:
-    """Leave the group and delete it if the user may; report whatever is left behind."""
+    """Leave the group and delete it if the user may; report a group that could not be deleted."""
     from protocol.apis.delete_groups import DeleteGroupsRequest
     from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 

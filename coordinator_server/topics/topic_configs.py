@@ -67,7 +67,7 @@ class DescribedConfig(NamedTuple):
 
 
 def log_defaults(config: Config) -> LogConfig:
-    """Return the settings of a log whose topic has no configs of its own."""
+    """Return the settings of a log whose topic has no configs."""
     values: dict[str, Any] = {
         field: config.topic_default(name)
         for name in TOPIC_SETTINGS

@@ -141,7 +141,7 @@ class Member(ConsumerEvents):
         assert self.process.wait(60) == 0, self.story()
 
     def end(self) -> None:
-        """End the process now, whatever state it is in."""
+        """End the process immediately, in any state."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait(10)

@@ -62,7 +62,7 @@ def test_known_tags_may_repeat_and_lie_about_their_size() -> None:
 
 
 def test_tag_beyond_the_end_is_refused() -> None:
-    """A tagged field longer than the remaining bytes is refused, whatever the number of fields."""
+    """A tagged field longer than the remaining bytes is refused, for any number of fields."""
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4[:-1] + b"\x01\x07\x05ab") is None
     assert both(HeartbeatRequest, 4, HEARTBEAT_V4[:-1] + b"\xff\xff\xff\xff\x0f") is None
 

@@ -153,7 +153,7 @@ class Project:
         return Member(self.container(service).id)
 
     def remove(self, *services: str) -> None:
-        """Remove containers, whatever state they are in."""
+        """Remove containers, in any state."""
         for service in services:
             container_id = self.container(service).id
             docker("unpause", container_id, check=False)

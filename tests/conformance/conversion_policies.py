@@ -101,7 +101,7 @@ def last_consumer_goes(t: Stage, how: str) -> None:
 
 
 def static_member_changes_sides(t: Stage, who: str) -> None:
-    """The only member, static, was a {who} and comes back as the other."""
+    """The only member, a static {who} member, returns with the other protocol."""
     a = ConsumerMember(t, "A", instance_id="i-1")
     m = ClassicMember(t, "M", instance_id="i-1")
     if who == "consumer":
@@ -126,7 +126,7 @@ def classic_member_of_the_id(t: Stage) -> None:
 
 
 def static_consumer_among_consumers(t: Stage) -> None:
-    """B, a static consumer beside A, comes back with the classic protocol."""
+    """B, a static consumer beside A, returns with the classic protocol."""
     a = ConsumerMember(t, "A")
     b = ConsumerMember(t, "B", instance_id="i-B")
     silently(t, a.join)

@@ -72,7 +72,7 @@ class Producer:
         self._connection = t.conn()
 
     def again(self, name: str) -> Self:
-        """Return another instance of the same transactional id, without id and epoch."""
+        """Return a new producer with the same transactional id, without producer id and epoch."""
         protocol = 1 if self.versions is VERSIONS[1] else 2
         other = type(self)(
             self.t,

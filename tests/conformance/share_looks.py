@@ -61,7 +61,7 @@ def alter_configs(
     operation: int = SET,
     validate_only: bool = False,
 ) -> list[str]:
-    """Send IncrementalAlterConfigs of a group, unrecorded; return error and message, if any.
+    """Send IncrementalAlterConfigs of a group without recording; return error and message, if any.
 
     Kafka answers from the controller; the broker may know of the change a moment later.
     """

@@ -40,7 +40,7 @@ class Parameter(NamedTuple):
     values: dict[str, tuple[str, ...]]
 
     def replacements(self, value: str) -> dict[str, str]:
-        """Return what stands for the parameter and its columns in a request."""
+        """Return the values that replace the parameter and its columns in a request."""
         columns = zip(self.columns, self.values[value], strict=True)
         return {self.name: value, **{f"{self.name}.{column}": text for column, text in columns}}
 
@@ -245,7 +245,7 @@ def data_files() -> list[DataFile]:
 
 
 def _parameter(text: str) -> Parameter:
-    """Return the parameter of a `with` line; without values if they are in lines of their own."""
+    """Return the parameter of a `with` line; without values if these are in separate lines."""
     head, _, listed = text.partition(":")
     name, *columns = (part.strip() for part in head.split(" | "))
     reader = Reader(listed)
@@ -272,7 +272,7 @@ def _selector(text: str) -> tuple[dict[str, list[str]], str]:
 def _merged(
     parameters: Sequence[Parameter], blocks: Sequence[tuple[Case, Block]]
 ) -> Iterator[tuple[dict[str, list[str]], Block]]:
-    """Yield each different block once, with as few parameters as tell the cases apart."""
+    """Yield each different block once, with the fewest parameters that distinguish the cases."""
     names = _deciding([one.name for one in parameters], blocks)
     cases: dict[Block, list[tuple[str, ...]]] = {}
     for case, block in blocks:

@@ -101,7 +101,7 @@ def _timed(surface: Surface, value: Any) -> float:
 def _largest_mb() -> float:
     """Return the peak resident memory in MiB, or 0 if the system does not report it.
 
-    getrusage is no substitute, because its value starts with that of the parent process.
+    getrusage cannot be used instead, because its value includes the parent process's peak.
     """
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():

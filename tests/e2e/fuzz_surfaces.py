@@ -110,7 +110,7 @@ def scram_first() -> Surface:
 
 
 def scram_final() -> Surface:
-    """The client's final message of SCRAM; N in an input stands for the server's nonce."""
+    """The client's final message of SCRAM; N in an input is replaced by the server's nonce."""
     proof = base64.b64encode(bytes(32))
     seeds = (b"c=biws,r=N,p=" + proof, b"c=biws,r=N,x=y,z=a,p=" + proof, b"c=,r=N,p=")
     words = (*_NAMES, b"N", b"p=AAAA", b",p=", b"AAAA", b"AA==", proof)

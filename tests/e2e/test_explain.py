@@ -152,7 +152,7 @@ def test_a_story_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_several_brokers(tmp_path: Path) -> None:
-    """The command works with any broker of a cluster, whichever leads the topic."""
+    """The command works with any broker of a cluster, not only with the leader of the topic."""
     settings = {**SETTINGS, "broker.count": "3"}
     with Broker(settings) as broker, ExitStack() as stack:
         broker.create_topic("t", 3)

@@ -92,7 +92,7 @@ def test_an_announced_length_is_not_allocated(broker: Broker) -> None:
 
 @pytest.mark.real_time
 def test_a_thousand_silent_connections_are_closed() -> None:
-    """Silent connections use little memory, delay nobody, and are each closed with a log line."""
+    """Silent connections use little memory, delay no client, and are closed and logged."""
     with Broker({"connections.max.idle.ms": "2500"}) as broker:
         assert_healthy(broker)
         before_mb = broker.resident_mb()

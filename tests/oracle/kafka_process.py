@@ -229,7 +229,7 @@ class Kafka:
             self._process = None
 
     def end(self) -> None:
-        """End the broker now, whatever state it is in."""
+        """End the broker immediately, in any state."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(SECONDS)

@@ -31,5 +31,5 @@ class SecuredKafka(Secured):
         self._make_users()
 
     def end(self) -> None:
-        """End the broker now, whatever state it is in."""
+        """End the broker immediately, in any state."""
         self._kafka.end()

@@ -43,7 +43,7 @@ SESSION_MS = 60_000
 
 @dataclass
 class Ledger:
-    """What the broker acknowledged."""
+    """The records and commits that the broker acknowledged."""
 
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
     generations: list[tuple[int, dict[str, list[int]]]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Bronze has every record once, however often and in whichever way the log is read.
+"""Bronze has every record once, even if the log is read several times or in different ways.
 
 Tables are made from bronze alone, so equal bronze means equal tables.
 """

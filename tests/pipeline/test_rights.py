@@ -65,7 +65,7 @@ class Right(NamedTuple):
 
 
 def rights() -> list[Right]:
-    """Return the rows of the table; "the same" stands for the requests of the row before."""
+    """Return the rows of the table; "the same" means the requests of the previous row."""
     page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     table = page[page.index("| right | on |") :].split("\n\n")[0]
     found: list[Right] = []

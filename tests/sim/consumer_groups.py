@@ -314,7 +314,7 @@ class ConsumerWorld(GroupWorld):
         self.clients = self.clients[: self.broker.settings.consumer_max_size]
 
     def check_end(self) -> None:
-        """Check that every subscribed partition has one owner, which knows of it."""
+        """Check that every subscribed partition has one owner, and that the owner knows it."""
         group = self.broker.any_group
         assert group is not None, "the group is gone"
         assert group.member_count == len(self.clients), f"{group!r} has other members"

@@ -91,7 +91,7 @@ def test_records_before_the_first_offset_are_passed_over(kafka: Broker) -> None:
 
 
 def test_a_broker_that_is_gone_is_an_error() -> None:
-    """A request to a broker that is gone fails with the request and the reason."""
+    """A request to a stopped broker raises an error with the request and the reason."""
     with Broker() as broker:
         address = broker.control.address
     with pytest.raises(BrokerError, match=r"GET /brokers: the broker cannot be reached") as raised:

@@ -17,7 +17,7 @@ def test_every_border_of_a_stage_is_a_function_of_the_broker(border: Border) -> 
 
 
 def test_a_border_that_is_gone_is_named() -> None:
-    """A renamed function is an error that names its stage."""
+    """If a wrapped function was renamed, the error names its stage."""
     gone = Border("decode", "protocol.codec", "decode_quickly")
     with pytest.raises(
         MissingBorderError, match=r"protocol\.codec has no decode_quickly.*'decode'"

@@ -258,7 +258,7 @@ def test_unit_tests_simulations_and_harness_are_apart() -> None:
 
 
 def test_nothing_imports_a_test_module() -> None:
-    """What several test modules use is in a module of its own."""
+    """Code that several test modules use is in a separate module, not in a test module."""
     test_module = re.compile(r"(?:from|import) tests\.(?:\w+\.)*test_")
     found = [
         f"{label(path)}: {line}"

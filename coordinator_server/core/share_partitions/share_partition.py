@@ -251,7 +251,7 @@ class SharePartition:
 
     @property
     def gap_start_offset(self) -> int | None:
-        """The offset from which gaps between batches have to be fetched, or None."""
+        """The offset from which gaps between batches must be fetched, or None."""
         window = self._gap_window
         if window is None or window.end_offset != self.end_offset:
             return None

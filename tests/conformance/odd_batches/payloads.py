@@ -29,7 +29,7 @@ def empty(_: bytes) -> bytes:
 
 
 def as_codec(codec: int) -> Payload:
-    """Compress with this codec, whatever the attributes say."""
+    """Compress with this codec, independent of the attributes."""
     return partial(compress, Compression(codec))
 
 

@@ -70,7 +70,7 @@ def choice_of_one_who_leaves(t: Stage) -> None:
 
 @AREA.scenario
 def choice_changes(t: Stage) -> None:
-    """A lone member's changed choice shows at once, without a new epoch."""
+    """The only member changes its assignor: the change shows at once, without a new epoch."""
     a = ConsumerMember(t, "A", assignor=None).joined()
     look(t)
     a.beat("for range", server_assignor="range")

@@ -19,7 +19,7 @@ AREA = Area("share_acknowledges")
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """Which error messages have refused acknowledgements?"""
+    """Which error messages do refused acknowledgements get?"""
     place, a, b = readers(t)
     a.fetch(place)
     b.nothing(place)

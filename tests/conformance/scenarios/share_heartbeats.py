@@ -327,7 +327,7 @@ def topics_named_twice(t: Stage) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """Which error messages have refused heartbeats?"""
+    """Which error messages do refused heartbeats get?"""
     a = ShareMember(t, "A").joined(t.t1)
     members = join(t, "BCD", t.t1)
     late = ShareMember(t, "E")

@@ -328,7 +328,7 @@ def unknown_version(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def texts(t: Stage) -> None:
-    """Which error messages have refused heartbeats?"""
+    """Which error messages do refused heartbeats get?"""
     a = StreamsMember(t, "A", simple(t.t1))
 
     def text(note: str, answer: Any) -> None:

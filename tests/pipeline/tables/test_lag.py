@@ -1,4 +1,4 @@
-"""Lag in records and in time; each special case is a partition of its own in one frame."""
+"""Lag in records and in time; each special case is a separate partition in one frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table `rebalances`: each special case is a group of its own in one frame, computed by hand."""
+"""Table `rebalances`: each special case is a separate group in one frame, computed by hand."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ async def test_a_broker_describes_the_logs_of_its_replicas() -> None:
 
 
 async def test_the_quorum_keeps_its_voter() -> None:
-    """Voters can neither be added nor removed, whichever cluster the request names."""
+    """Voters can neither be added nor removed, for any cluster id in the request."""
     nodes = Nodes(None, 1)
     listener = VoterListener(name="CONTROLLER", host="h", port=1)
     added = AddRaftVoterRequest(

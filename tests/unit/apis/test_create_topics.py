@@ -374,7 +374,7 @@ def test_a_topic_grows(version: int) -> None:
     ],
 )
 def test_topics_do_not_shrink(count: int, text: str) -> None:
-    """A count that is no increase gets INVALID_PARTITIONS."""
+    """An equal or smaller count gets INVALID_PARTITIONS."""
     assert widen(wide(), ("t", count)) == [("t", ErrorCode.INVALID_PARTITIONS, text)]
 
 

@@ -159,7 +159,7 @@ def test_what_is_no_owner_or_renewer() -> None:
 
 @pytest.mark.parametrize("length", [1, 100])
 def test_very_many_renewers(length: int) -> None:
-    """Very many renewers are refused, however short their names are."""
+    """Very many renewers are refused, even with short names."""
     broker = TokenBroker(KEYED)
     one = CreatableRenewers(principal_type="User", principal_name="x" * length)
     answer = broker.create(renewers=[one] * (MOST_TOKEN_BYTES // length))

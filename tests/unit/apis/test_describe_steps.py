@@ -36,7 +36,7 @@ GROUPS = ["a", "b", "c"]
     ids=["classic", "consumer", "share", "streams"],
 )
 def test_each_group_is_a_step(handle: Callable[..., Any], request_: Message) -> None:
-    """Each described group is a step of its own, for every kind of group.
+    """Each described group is a separate step, for every kind of group.
 
     A group of hundreds of members takes long to describe, and a request may name hundreds.
     """

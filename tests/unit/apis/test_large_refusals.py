@@ -109,7 +109,7 @@ async def test_very_many_configs_of_the_broker(
 
 
 async def test_very_many_loggers(broker: Secured) -> None:
-    """Each logger is checked in a step of its own."""
+    """Each logger is checked in a separate step."""
     count = 100
     request: Any = changing(LOGGER, count)
     steps = change(broker.broker, LOGGER, "1", request.resources[0].configs)

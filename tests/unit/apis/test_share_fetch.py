@@ -183,7 +183,7 @@ def test_min_bytes_count_up_to_the_limit_of_a_partition() -> None:
 
 
 def test_min_bytes_of_an_old_segment() -> None:
-    """Records of an older segment end the wait at once, whatever min_bytes is."""
+    """Records of an older segment end the wait at once, for any min_bytes."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.topics.log("t", 0).roll(broker.clock.now_ms())
@@ -488,7 +488,7 @@ def test_a_topic_that_is_deleted() -> None:
 
 
 def test_a_topic_that_is_created_again() -> None:
-    """The id of a recreated topic has an error at the end of the wait, whatever else is fetched."""
+    """The old id of a recreated topic gets an error at the end of the wait."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     gone = delete(broker, "t")

@@ -196,7 +196,7 @@ def test_a_changed_value_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_request_writes_the_catalogue_once() -> None:
-    """One request writes the catalogue once, however many topics it creates or deletes."""
+    """One request writes the catalogue once, even if it creates or deletes many topics."""
     broker = MemoryBroker()
     broker.topics.create("first", 1, {})
     names = [f"t{number}" for number in range(50)]

@@ -105,7 +105,7 @@ def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> 
 
 
 def test_a_leader_that_returns_is_read_again(cluster: Cluster) -> None:
-    """A leader that returns is read again, however long it was away and other fetches take."""
+    """A leader that returns is read again, even after a long absence and during slow fetches."""
     cluster.leaders["t", 1] = -1
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     for _ in range(100):

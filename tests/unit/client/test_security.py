@@ -26,7 +26,7 @@ SECRET = "not-to-be-shown"
 
 
 def test_plain_text_is_the_default() -> None:
-    """Without security.protocol a client uses PLAINTEXT, whatever else is in the file."""
+    """Without security.protocol a client uses PLAINTEXT, even if the file has security settings."""
     assert read_security({}) is None
     assert read_security({"security.protocol": "plaintext", "sasl.mechanism": "X"}) is None
     assert read_settings({"security.protocol": " PLAINTEXT"}).security is None

@@ -22,7 +22,7 @@ async def test_it_runs_and_fires() -> None:
 
 
 async def test_timers_fire_in_the_order_of_their_time() -> None:
-    """A later timer does not delay an earlier one, whichever was set first."""
+    """A later timer does not delay an earlier timer, in whichever order they were set."""
     clock = SystemClock()
     fired: list[str] = []
     ended = asyncio.Event()

@@ -35,7 +35,7 @@ def test_subscriptions_are_kept_when_they_are_set() -> None:
 
 
 def test_compaction_of_the_catalogue_keeps_subscriptions() -> None:
-    """Compaction of the catalogue keeps one line per subscription, however often it changed."""
+    """Compaction of the catalogue keeps one line per subscription, even after many changes."""
     disk = MemoryDisk()
     disk.mkdir(DATA)
     catalogue = TopicCatalogue(disk, DATA)

@@ -94,7 +94,7 @@ def test_the_later_source_wins() -> None:
 
 
 def test_environment_names_follow_kafkas_image() -> None:
-    """`_` is a dot, `__` an underscore, `___` a dash; JVM variables are no settings."""
+    """`_` is a dot, `__` an underscore, `___` a dash; JVM variables are not settings."""
     environment = {
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_A__B___C_D": "x",
@@ -254,7 +254,7 @@ def test_a_topic_inherits_the_finest_unit() -> None:
 
 
 def test_topic_defaults_cover_every_topic_config() -> None:
-    """Without settings each topic config has the default of its row, whatever its source."""
+    """Without settings each topic config has the default in the table."""
     for name, row in TOPIC_SETTINGS.items():
         assert Config().topic_default(name) == row.setting.default, name
 

@@ -51,7 +51,7 @@ def test_loopback(host: str, expected: bool) -> None:
     ],
 )
 def test_names_are_no_addresses(host: str, expected: bool) -> None:
-    """An address may have a zone id; names and malformed addresses are no addresses."""
+    """An address may have a zone id; names and malformed addresses are not addresses."""
     assert is_address(host) is expected
 
 

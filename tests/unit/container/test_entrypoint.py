@@ -279,7 +279,7 @@ def test_users_of_bitnamis_image(directory: Path) -> None:
 
 
 def test_users_count_without_other_variables_of_bitnamis_image() -> None:
-    """KAFKA_CLIENT_USERS are users of the listeners, however the listeners were set."""
+    """KAFKA_CLIENT_USERS become users of all listeners, including listeners from a file."""
     given = {
         "KAFKA_LISTENERS": "SASL_PLAINTEXT://:9092",
         "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN,SCRAM-SHA-512",

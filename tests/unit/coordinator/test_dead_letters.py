@@ -155,7 +155,7 @@ def test_records_that_cannot_be_read_are_headers() -> None:
 
 
 def test_compacted_offsets_are_read_in_few_steps() -> None:
-    """One read skips a gap of compacted offsets, and each read is a step of its own."""
+    """One read skips a gap of compacted offsets, and each read is a separate step."""
     broker = make()
     broker.configure(COPY)
     log = SourceLog(build_batch([Record(900, 1, None, b"v")]).to_bytes())

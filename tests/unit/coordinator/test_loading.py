@@ -20,7 +20,7 @@ REFUSED = ErrorCode.NOT_COORDINATOR
 
 
 class KeyPartition(CoordinatorPartition):
-    """A partition that has to be loaded."""
+    """A partition that must be loaded."""
 
     topic = "keys"
 

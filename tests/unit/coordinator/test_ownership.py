@@ -184,7 +184,7 @@ def test_the_old_coordinator_cannot_write() -> None:
 
 
 def test_an_epoch_that_is_over_never_writes_again() -> None:
-    """A partition that returns to its broker is served anew; its former handle cannot append."""
+    """If leadership returns, the partition is reloaded; its old handle cannot append."""
     nodes, old, new, _ = started()
     assert nodes.commit(old, "g", 1) == ErrorCode.NONE
     former = nodes.cluster.brokers[old].groups.tasks["g"].partition
@@ -247,7 +247,7 @@ async def test_a_group_whose_partition_is_offline_has_no_coordinator() -> None:
 
 
 def test_every_broker_follows_a_new_offsets_topic() -> None:
-    """After the offsets topic is deleted, groups start anew at the leaders of the new topic."""
+    """After the offsets topic is deleted, the leaders of the new topic start without groups."""
     nodes, leader, *_ = started()
     nodes.join(leader, "g")
     parked = nodes.send(join_request("g"), 3, node_id=leader)

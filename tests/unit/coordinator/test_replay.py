@@ -208,7 +208,7 @@ def test_a_transaction_counts_when_it_is_committed() -> None:
 
 
 def test_the_later_of_two_transactions_wins_whichever_ends_first() -> None:
-    """Of two transactions the later record in the log wins, not the later marker.
+    """If two transactions wrote a key, the later record in the log wins, not the later marker.
 
     The cleaner uses the same order.
     """

@@ -157,7 +157,7 @@ def test_what_is_loading_is_asked_again() -> None:
 def test_patience_has_an_end() -> None:
     """All queued calls fail with the error once Kafka's retry time is over.
 
-    A later call gets the full retry time of its own.
+    A later call gets the full retry time.
     """
     broker = ShareStateBroker()
     broker.share_states.ensure_topic()
@@ -279,7 +279,7 @@ def test_a_long_line_is_asked_in_a_loop() -> None:
 
 
 async def test_a_cluster() -> None:
-    """A call reaches whichever broker leads, and written state survives a change of the leader."""
+    """A call reaches the current leader, and written state survives a change of the leader."""
     nodes = Nodes(share_coordinator_state_topic_num_partitions="6")
     cluster = nodes.cluster
     persister = cluster.shared.share_persister.get()

@@ -114,7 +114,7 @@ def test_shared_answers_cannot_be_changed() -> None:
 
 
 def large(broker: OneGroupBroker, request: Message, version: int) -> tuple[Answer, int]:
-    """Send a large request and turn the loop; return the response and the number of turns."""
+    """Send a large request and run the event loop; return the response and the iterations."""
     with broker.one_drain():
         answer = broker.send(request, version, is_large=True)
         turns = 0
@@ -222,7 +222,7 @@ def test_members_of_large_requests() -> None:
 
 
 def test_a_large_group_is_described_expired_and_deleted_in_steps() -> None:
-    """Describing, expiring and deleting a large group runs in steps, whatever the request."""
+    """Describing, expiring and deleting a large group runs in steps, even for a small request."""
     broker = OneGroupBroker(topics=TOPICS)
     both = (partitions_of("wide", MANY), partitions_of("two", MANY))
     large(broker, commit_request(*both), 8)

@@ -188,7 +188,7 @@ def test_an_end_that_comes_right_behind_a_commit_takes_it_with_it() -> None:
 
 
 def test_the_later_of_two_transactions_counts() -> None:
-    """Of two transactions the later record in the log wins, whichever commits first."""
+    """If two transactions wrote an offset, the later record wins, in either order of commits."""
     broker = TransactionBroker()
     first = pending(broker, 10)
     other = broker.init("other")

@@ -167,7 +167,7 @@ def pairs(indexes: Indexes) -> Iterator[Partition]:
 
 
 def by_name(environment: GroupEnvironment, *held: Indexes) -> dict[str, list[int]]:
-    """Return topic name -> indexes, both sorted; the id stands for a deleted topic's name."""
+    """Return topic name -> indexes, both sorted; a deleted topic is shown by its id."""
     named: dict[str, list[int]] = {}
     for indexes in held:
         for topic, of_topic in indexes.items():

@@ -190,7 +190,7 @@ def _offsets(offsets: Offsets) -> Computation[list[DescribedTaskOffset]]:
 
 
 def _assignment(tasks: Iterable[Mapping[str, Iterable[int]]]) -> DescribedStreamsAssignment:
-    """Return active, standby and warm-up tasks, without the tasks that still have to be revoked."""
+    """Return active, standby and warm-up tasks, without tasks that are still to be revoked."""
     active, standby, warmup = map(_task_ids, tasks)
     return DescribedStreamsAssignment(
         active_tasks=active, standby_tasks=standby, warmup_tasks=warmup

@@ -155,7 +155,7 @@ def test_members_of_very_many_topics_leave_and_are_fenced(
 ) -> None:
     """The remaining topics are hashed in steps when a member leaves or is fenced.
 
-    The first member has topics of its own.
+    Only the first member subscribes to its topics.
     """
     context = context_type(MANY)
     topics = list(MANY)

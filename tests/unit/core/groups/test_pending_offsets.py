@@ -101,7 +101,7 @@ def test_what_is_unstable(events: str, is_pending: bool) -> None:
 
 
 def test_a_commit_to_another_partition_supersedes_nothing() -> None:
-    """A commit supersedes only pending offsets of its own partition."""
+    """A commit supersedes only pending offsets of the same partition."""
     offsets = play("p")
     elsewhere = OffsetCommitKey(group="g", topic="t", partition=1)
     offsets.replay(elsewhere, value(9))

@@ -134,7 +134,7 @@ def test_groups_with_members_that_keep_everything(case: str) -> None:
 
 
 def test_an_offset_with_a_time_of_its_own() -> None:
-    """A commit of v2 to v4 with a retention expires by it, whatever the broker's retention."""
+    """A commit of v2 to v4 with a retention expires by this retention, not by the broker's."""
     context = made()
     member = long_lived(context, "one")
     changes = {"version": 3, "retention_time_ms": 500}

@@ -478,7 +478,7 @@ def test_ranges_without_others() -> None:
 
 
 def test_locks_end_by_their_time() -> None:
-    """Each acquisition has a lock of its own with its own end."""
+    """Each acquisition has a separate lock, which ends at its own time."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batches=1)
     context.now_ms += 10_000

@@ -127,7 +127,7 @@ def test_a_lock_that_ends_before_a_failed_write_sends_nothing(kind: int) -> None
 
 
 def test_the_settings_of_the_group_are_read_once() -> None:
-    """The group's settings are read once per expired lock, however many runs it has."""
+    """The group's settings are read once per expired lock, even if the lock has many runs."""
     context = fetched((0, 99), times=2)
     context.say(*((offset, offset, RELEASE) for offset in range(0, 100, 2)))
     read = Mock(wraps=context.partition._settings)
@@ -157,7 +157,7 @@ def test_other_acknowledgements_are_not_sent() -> None:
 
 @pytest.mark.parametrize("how", ["released", "session ended", "lock expired"])
 def test_records_over_the_limit_are_sent(how: str) -> None:
-    """Records over the delivery limit are sent, however their last delivery ends."""
+    """Records over the delivery limit are sent, for every end of their last delivery."""
     context = fetched((0, 4), times=2)
     if how == "released":
         context.say((0, 4, RELEASE))

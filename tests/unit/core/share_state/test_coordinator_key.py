@@ -57,7 +57,7 @@ def test_what_is_no_key(text: str) -> None:
 
 
 def test_the_key_as_it_is_hashed() -> None:
-    """The hashed key is the same, however the client formatted it."""
+    """The hashed key is the same for every format that a client can use."""
     key = share_partition_key(f"a:b:{UUID}==:+07")
     assert key is not None
     assert coordinator_key(key) == f"a:b:{UUID}:7"

@@ -131,7 +131,7 @@ class ExplainedGroup(GroupContext):
         leader.sync({one.id: assignment(t=share) for one, share in shares.items() if share})
 
     def settled(self, shares: dict[Member | str, Sequence[int]], **options: Any) -> list[Member]:
-        """Return a Stable group with these assignments, and forget its records so far."""
+        """Return a Stable group with these assignments, and forget its earlier records."""
         members = self.completing(*shares, **options)
         self.assign(dict(zip(members, shares.values(), strict=True)))
         self.broker.explained.clear()

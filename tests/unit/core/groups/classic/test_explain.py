@@ -477,7 +477,7 @@ def test_an_assignment_that_comes_too_late_was_never_held() -> None:
 
 
 def test_a_group_is_loaded() -> None:
-    """Loading a group is no rebalance: the members keep their assignments."""
+    """Loading a group is not a rebalance: the members keep their assignments."""
     group = ExplainedGroup()
     a, _ = group.settled({"A": (0,), "B": (1,)})
     group.broker.crash()
@@ -598,7 +598,7 @@ def test_other_protocols_have_no_partitions() -> None:
 
 
 def test_an_assignment_that_cannot_be_read() -> None:
-    """An unreadable assignment is no error; the readable ones of other members are recorded."""
+    """An unreadable assignment is not an error; readable assignments are still recorded."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     a.join()

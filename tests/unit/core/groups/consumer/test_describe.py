@@ -67,7 +67,7 @@ def test_topics_that_are_gone_are_not_shown() -> None:
 
 
 def test_a_member_of_the_classic_protocol() -> None:
-    """Since version 1 classic members have a type of their own."""
+    """Since version 1 classic members have a separate member type."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

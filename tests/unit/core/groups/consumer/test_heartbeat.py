@@ -165,7 +165,7 @@ def test_a_stranger_is_an_unknown_member() -> None:
 
 
 def test_a_full_group_takes_no_more_members() -> None:
-    """In a full group every unknown member gets GROUP_MAX_SIZE_REACHED, whatever its epoch."""
+    """In a full group every unknown member gets GROUP_MAX_SIZE_REACHED, at any epoch."""
     context = ConsumerContext(consumer_max_size=1)
     member = context.member("a", "three")
     context.joined(member)

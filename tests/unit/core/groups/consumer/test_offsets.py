@@ -269,7 +269,7 @@ def test_offsets_of_topics_that_a_member_reads_are_not_deleted() -> None:
 def test_a_group_is_deleted_without_members_only() -> None:
     """Only a group without members can be deleted; all its records get tombstones.
 
-    A later group of that name starts anew.
+    A later group with the same name starts without state.
     """
     context = ConsumerContext()
     a = context.member("a", "three", regex="o.*")

@@ -348,7 +348,7 @@ def test_expressions_are_resolved_again_when_that_could_not_be_written() -> None
 
 
 def test_a_loaded_group_resolves_its_expressions_once_more() -> None:
-    """A loaded group resolves its patterns again, whatever the previous broker's topic revision."""
+    """A loaded group resolves its patterns again, for any topic revision of the previous broker."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)
@@ -365,7 +365,7 @@ def test_a_loaded_group_resolves_its_expressions_once_more() -> None:
 
 
 def test_a_member_of_the_log_may_have_no_expression_at_all() -> None:
-    """A null pattern in a member record is no pattern; an empty one in a request changes that."""
+    """A null pattern in a member record means no pattern; an empty pattern is a change."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

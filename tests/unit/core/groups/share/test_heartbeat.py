@@ -75,7 +75,7 @@ def test_members_with_different_topics() -> None:
 
 
 def test_a_topic_that_is_not_read_any_more() -> None:
-    """An unsubscribed topic is removed at once, whatever the assignment interval."""
+    """An unsubscribed topic is removed at once, even within the assignment interval."""
     t = ShareContext(share_assignment_interval_ms=60_000)
     a = t.member("A", "one", "two")
     a.join()

@@ -196,7 +196,7 @@ def test_an_answer_for_a_topic_that_is_gone() -> None:
 
 
 def test_topics_that_are_deleted() -> None:
-    """A deleted topic is removed from the record, whatever its state."""
+    """A deleted topic is removed from the record, in any state."""
     t = ShareContext()
     a = t.member("A", "one", "two", "three")
     t.joined(a)

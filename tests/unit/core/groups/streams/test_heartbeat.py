@@ -190,7 +190,7 @@ def test_groups_that_do_not_exist() -> None:
 
 
 def test_unknown_members() -> None:
-    """An unknown member gets UNKNOWN_MEMBER_ID, whatever its epoch."""
+    """An unknown member gets UNKNOWN_MEMBER_ID at any epoch."""
     context = StreamsContext()
     context.joined(context.member("m"))
     stranger = context.member("s")
@@ -302,7 +302,7 @@ def test_tasks_that_are_not_in_the_topology() -> None:
 
 
 def test_tasks_that_are_listed_twice() -> None:
-    """A repeated task list fails the request if it has to be read, as in Kafka."""
+    """As in Kafka, a repeated task list fails the request if the list must be read."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)

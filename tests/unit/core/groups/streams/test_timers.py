@@ -236,7 +236,7 @@ def test_who_gives_up_in_time_stays() -> None:
 
 
 def test_more_to_give_up_has_its_own_time() -> None:
-    """A further revocation has a timeout of its own, from the end of the previous one."""
+    """A further revocation has a full timeout, which starts after the previous revocation."""
     context = StreamsContext()
     first = context.member("a", rebalance_ms=20_000)
     context.joined(first)

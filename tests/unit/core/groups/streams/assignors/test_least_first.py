@@ -8,7 +8,7 @@ from coordinator_server.core.groups.streams.assignors.sticky import LeastFirst
 
 
 def test_the_least_comes_first() -> None:
-    """Items come in the order of their loads, whatever the order of their insertion."""
+    """Items come in the order of their loads, for any order of insertion."""
     chosen = random.Random(1)
     numbers = [chosen.randrange(50) for _ in range(300)]
     queue = LeastFirst(numbers, float)

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from coordinator_server.control import static
 from coordinator_server.control.openapi import openapi
 from coordinator_server.control.route import ControlRoute
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.control import Control
+from tests.support import Serve, address_of
+
+PAGE = Path(static.__file__).parent / "page"
+PAGE_FILES = [path.relative_to(PAGE).as_posix() for path in PAGE.rglob("*") if path.is_file()]
+"""The files of the page, relative to its folder."""
 
 SEEN: set[str] = set()
 """Verbs whose answers were checked in this process."""
+
+
+def http_address(serve: Serve) -> tuple[str, int]:
+    """Return the address of the control server of a process."""
+    (line,) = serve.log_lines("control.listening")
+    return address_of(re.findall(r"address=(\S+)", line)[0])
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -26,8 +25,8 @@ from coordinator_server.control.shapes import connections, groups, records, secu
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
 from tests.control_api import ASYNC_CLIENT, CLIENT, PAGE, client, page
-from tests.e2e.control_api import SEEN, CheckedControl
-from tests.support import Broker, Serve, address_of, wait_for
+from tests.e2e.control_api import SEEN, CheckedControl, http_address
+from tests.support import Broker, Serve, wait_for
 
 START_MS = time.time_ns() // 1_000_000 - 100_000
 """The timestamp of the first records."""
@@ -410,12 +409,6 @@ def test_ctl(broker: Broker) -> None:
     assert missing.stderr.startswith("coordinator-server ctl: there is no group nix")
     assert missing.stderr.count("\n") == 1
     assert ctl(broker, "groups", "show").returncode == 2
-
-
-def http_address(serve: Serve) -> tuple[str, int]:
-    """Return the address of the control server of a process."""
-    (line,) = serve.log_lines("control.listening")
-    return address_of(re.findall(r"address=(\S+)", line)[0])
 
 
 def test_read_only() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,13 +37,20 @@ def quoted(text: str) -> str:
 class Control:
     """A client of the control server at `address` (host, port). Thread-safe.
 
-    `token` is the token of `--http-token-file`, or of a session of `--http-login`. `api` has a
-    method for each route.
+    `token` is the token of `--http-token-file`, or of a session of `--http-login`; `login` is the
+    name and password of a user.
     """
 
-    def __init__(self, address: tuple[str, int], token: str | None = None) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        token: str | None = None,
+        *,
+        login: tuple[str, str] | None = None,
+    ) -> None:
         self.address = address
         self.token = token
+        self.login = login
 
     def call(
         self,
@@ -103,6 +111,9 @@ class Control:
         content = b"" if body is None else json.dumps(body).encode()
         host, port = self.address
         authorization = "" if self.token is None else f"Authorization: Bearer {self.token}\r\n"
+        if self.login is not None:
+            pair = b2a_base64(":".join(self.login).encode(), newline=False).decode()
+            authorization = f"Authorization: Basic {pair}\r\n"
         head = (
             f"{method} {path} HTTP/1.1\r\n"
             f"Host: {f'[{host}]' if ':' in host else host}:{port}\r\n{authorization}"

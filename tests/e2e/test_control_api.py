@@ -463,6 +463,8 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         ):
             assert refusal[0] == 403
         assert alice.cluster_show()["security"]["user"] == "alice"
+        login = CheckedControl(address, login=("alice", passwords["alice"]))
+        assert ControlApi(login).cluster_show()["security"]["user"] == "alice"
         assert admin.acls_delete({"principal": "User:alice"})["acls"]
         assert alice.topics_list()["topics"] == []
         assert serve.stop() == 0

@@ -53,8 +53,8 @@ def _matches(connection: CountedConnection, values: Any) -> bool:
     ):
         return False
     return text is None or any(
-        text in connection
-        for connection in (
+        text in field
+        for field in (
             connection.caller.client_id or "",
             connection.remote,
             str(connection.principal),

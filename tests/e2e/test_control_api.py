@@ -225,7 +225,7 @@ def test_offsets_of_any_group_id(api: ControlApi, group: str) -> None:
     assert (entry["lag"], entry["type"], entry["state"]) == (lag["lag"], "classic", "Empty")
     assert api.groups_lag_history(group)["group"] == group
     tried = api.offsets_reset(group, {"to": "latest", "dry_run": True})
-    assert tried["is_dry_run"]
+    assert tried["dry_run"]
     assert api.groups_lag(group)["lag"] == lag["lag"]
     api.offsets_reset(group, {"to": "latest"})
     assert api.groups_lag(group)["time_lag_ms"] == 0

@@ -235,7 +235,7 @@ def test_offsets_of_any_group_id(api: ControlApi, group: str) -> None:
     assert (entry["lag"], entry["type"], entry["state"]) == (lag["lag"], "classic", "Empty")
     assert api.groups_lag_history(group)["group"] == group
     tried = api.offsets_reset(group, {"to": "latest", "dry_run": True})
-    assert tried["is_dry_run"]
+    assert tried["dry_run"]
     assert api.groups_lag(group)["lag"] == lag["lag"]
     api.offsets_reset(group, {"to": "latest"})
     assert api.groups_lag(group)["time_lag_ms"] == 0
@@ -471,6 +471,8 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         connection.request("GET", "/topics/seen/records", headers=headers)
         assert connection.getresponse().status == 200
         connection.close()
+        login = CheckedControl(address, login=("alice", passwords["alice"]))
+        assert ControlApi(login).cluster_show()["security"]["user"] == "alice"
         assert admin.acls_delete({"principal": "User:alice"})["acls"]
         assert alice.topics_list()["topics"] == []
         assert serve.stop() == 0

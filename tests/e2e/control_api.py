@@ -96,8 +96,14 @@ class CheckedControl(Control):
     The bytes of the response are checked, not what the client has made of them.
     """
 
-    def __init__(self, address: tuple[str, int], token: str | None = None) -> None:
-        super().__init__(address, token)
+    def __init__(
+        self,
+        address: tuple[str, int],
+        token: str | None = None,
+        *,
+        login: tuple[str, str] | None = None,
+    ) -> None:
+        super().__init__(address, token, login=login)
         self._last = threading.local()
 
     def _connect(self, request: str, timeout: float) -> Any:

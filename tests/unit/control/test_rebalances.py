@@ -11,7 +11,6 @@ from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome, Trigger
 from coordinator_server.rebalances.journal import GATHER_MS
-from tests.harness.rebalances import account
 from tests.unit.control.virtual_time import VirtualTimeNodes
 
 (ROUTE,) = (route for route in ROUTES if route.verb == "groups rebalances")

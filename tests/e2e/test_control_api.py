@@ -106,7 +106,9 @@ def test_cluster_brokers_and_settings(api: ControlApi, broker: Broker) -> None:
     retention = {one["name"]: one for one in settings}["log.retention.ms"]
     assert (retention["value"], retention["source"]) == ("900000", "DYNAMIC_BROKER_CONFIG")
     assert api.settings_list(filter="num.partitions")["configs"][0]["value"] == "1"
-    assert refused(api.settings_list, broker=9)[0] == 404
+    for of_broker in (api.settings_list, api.connections_list):
+        assert refused(of_broker, broker=9) == (404, "there is no broker 9, but 1, 2")
+    assert api.connections_list(broker=2)["connections"] == []
     before = api.clock_show()["now_ms"]
     assert api.clock_advance(seconds=60)["now_ms"] >= before + 60_000
     assert api.clock_freeze()["frozen"]

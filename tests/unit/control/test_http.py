@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -28,7 +29,8 @@ class Served:
             ControlRoute("GET", "/bug", self.fail, (Parameter("key", "text", ""),)),
             ControlRoute("GET", "/half", self.begin),
         ]
-        self.server = ControlServer(cast(Any, None), routes)
+        cluster = SimpleNamespace(brokers={}, clock=SimpleNamespace(now_ms=lambda: 0))
+        self.server = ControlServer(cast(Any, cluster), routes)
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.answer: dict[str, Any] = {"answer": 1}
         self.error: Exception = ZeroDivisionError("secret")

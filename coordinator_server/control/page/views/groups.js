@@ -40,7 +40,10 @@ export const groups = {
       ["Generation", (row) => count(row.generation), "number"],
       ["Lag, records", (row) => count(row.lag), "number"],
       ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
-      ["Behind since", (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–")],
+      [
+        "Oldest unread record",
+        (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–"),
+      ],
       ["Coordinator", (row) => `broker ${row.coordinator}`],
     ];
     return h(

@@ -148,7 +148,7 @@ function clientTable(clients, name) {
   ];
   return table("Open connections that produce to this topic or fetch from it", columns, clients, {
     key: (row) => `client ${row.id}`,
-    empty: "none since the start of the control server",
+    empty: "none is open now",
   });
 }
 

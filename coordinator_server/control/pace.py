@@ -16,16 +16,19 @@ SLICE_SECONDS = 0.005
 """How long the steps of a request run before other work gets a turn."""
 
 _SHORT_LIST, _SHORT_TEXT = 50, 1 << 16
+_LONG: set[int] = set()
+"""The ids of the computations in progress that need more than a slice."""
+
 T = TypeVar("T")
 
 
 async def in_steps(steps: Computation[T]) -> T:
     """Run steps, with a turn of the event loop after each slice, and return their result.
 
-    Long work creates many objects without cycles, so the garbage collector is off meanwhile: one
-    collection with many groups takes longer than a slice.
+    Long work creates many objects without cycles, so the garbage collector is off until the last of
+    several long requests has ended: one collection with many groups takes longer than a slice.
     """
-    end_s, was_enabled = perf_counter() + SLICE_SECONDS, gc.isenabled()
+    end_s, is_long = perf_counter() + SLICE_SECONDS, False
     try:
         while True:
             try:
@@ -34,12 +37,17 @@ async def in_steps(steps: Computation[T]) -> T:
                 returned: T = end.value
                 return returned
             if perf_counter() >= end_s:
+                if not is_long:
+                    is_long = True
+                    _LONG.add(id(steps))
                 gc.disable()
                 await asyncio.sleep(0)
                 end_s = perf_counter() + SLICE_SECONDS
     finally:
-        if was_enabled:
-            gc.enable()
+        if is_long:
+            _LONG.discard(id(steps))
+            if not _LONG:
+                gc.enable()
 
 
 async def timed_steps(steps: Steps) -> float:

@@ -232,6 +232,10 @@ class View:
         found.wait_for()
         return found
 
+    def forget_message(self) -> None:
+        """Remove the message of an earlier change, so that `message` waits for the next one."""
+        self.page.evaluate("document.getElementById('status').textContent = ''")
+
     def confirm(self, name: str) -> None:
         """Answer the open dialog with the button of this name."""
         self.page.get_by_role("dialog").get_by_role("button", name=name, exact=True).click()

@@ -28,6 +28,7 @@ def submit(view: View, title: str, fields: dict[str, str], button: str) -> None:
     """Open a form, fill in its fields, and press its button."""
     form = view.disclose(title)
     fill(form, fields)
+    view.forget_message()
     form.get_by_role("button", name=button, exact=True).click()
 
 
@@ -250,6 +251,7 @@ def test_a_broker_is_stopped_and_started(broker: Broker, open_view: Callable[...
     view.confirm("Stop")
     wait_for(lambda: view.rows(table)[1][1] == "stopped", "the broker is stopped")
     wait_for(lambda: "2 of 3 brokers run" in view.page.locator("header").inner_text(), "header")
+    wait_for(lambda: "Broker 2 is stopped" in view.text, "the list of changes")
     row.get_by_role("button", name="Start").click()
     wait_for(lambda: view.rows(table)[1][1] == "running", "the broker runs")
     wait_for(lambda: "Broker 2 is running" in view.text, "the list of changes")

@@ -42,10 +42,11 @@ class TransactionBroker(GroupBroker):
 
     def init(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> Producer:
         """Send InitProducerId until an open transaction is aborted; return the producer."""
-        for _ in range(3):
+        for _ in range(20):  # on a busy machine the end of a transaction needs several slices
             response = self.init_once(transactional_id, timeout_ms)
             if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
+            self.turn()
         assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
         return response.producer_id, response.producer_epoch
 

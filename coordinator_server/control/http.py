@@ -20,7 +20,8 @@ import h11
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
-from coordinator_server.control.pace import encoded
+from coordinator_server.control.json_steps import written
+from coordinator_server.control.pace import in_steps
 from coordinator_server.control.request import (
     Content,
     ControlError,
@@ -43,11 +44,16 @@ HEAD_BYTES = 16 * 1024
 BODY_BYTES = 16 * 1024 * 1024
 """Size limits of the head and the body of a request."""
 
+SHORT_BODY_BYTES = 1024 * 1024
+"""Size limit of a body that is not read in steps: all but records."""
+
+_LONG_BODY = "records:NewRecords"
+
 IDLE_SECONDS = 60.0
 """Time limit for an idle connection, for receiving a request and for sending a response."""
 
 _READ_BYTES = 64 * 1024
-_WRITE_BYTES = 1024 * 1024
+_WRITE_BYTES = 256 * 1024
 _LINGER_SECONDS = 2.0
 _REASON_CHARACTERS = 200
 
@@ -144,7 +150,7 @@ class ControlServer:
             await connection.stream(answer)
             return False
         if not isinstance(answer, Content):
-            answer = Content(await encoded(answer) + b"\n", "application/json", headers)
+            answer = Content(await in_steps(written(answer)), "application/json", headers)
         return await connection.send(status, answer)
 
     async def _answer(self, message: _Message) -> object:
@@ -163,6 +169,8 @@ class ControlServer:
         if self._state.options.is_read_only and route.method != "GET" and not route.is_public:
             text = f"{message.method} {message.target}: this server is read-only (--http-read-only)"
             raise ControlError(403, text)
+        if len(message.body) > SHORT_BODY_BYTES and route.body != _LONG_BODY:
+            raise ControlError(413, f"the body is longer than {SHORT_BODY_BYTES} bytes")
         query = dict(parse_qsl(split.query, keep_blank_values=True))
         refuse_others("query parameter", query, [parameter.name for parameter in route.query])
         request = ControlRequest(
@@ -301,10 +309,12 @@ class _Connection:
             fields["Connection"] = "close"
         self._send_head(status, fields)
         if not self._is_head:
-            for start in range(0, len(answer.body), _WRITE_BYTES):
-                part = answer.body[start : start + _WRITE_BYTES]
+            body = memoryview(answer.body)
+            for start in range(0, len(body), _WRITE_BYTES):
+                part = bytes(body[start : start + _WRITE_BYTES])
                 self._writer.write(self._http.send(h11.Data(data=part)))
                 await self._drain()
+                await asyncio.sleep(0)  # a fast client does not keep other connections waiting
         self._writer.write(self._http.send(h11.EndOfMessage()))
         await self._drain()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:

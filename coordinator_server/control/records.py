@@ -64,7 +64,7 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     topic = topic_of(request)
     if topic.is_internal:
         raise ControlError(400, f"{name} is an internal topic")
-    body = request.json("records", "format")
+    body = await in_steps(request.json_in_steps("records", "format"))
     wanted, how = body.get("records"), body.get("format", "base64")
     if not isinstance(wanted, list) or not all(isinstance(item, dict) for item in wanted):
         raise ControlError(400, "records is a list of objects")
@@ -84,7 +84,7 @@ def _produced(
     records: list[Record] = []
     by_partition: dict[int, list[int]] = {}
     for number, item in enumerate(wanted):
-        record = _record(item, now_ms, how)
+        record = yield from _record(item, now_ms, how)
         records.append(record)
         index = _partition_of(item, record.key, number, topic)
         by_partition.setdefault(index, []).append(number)
@@ -96,7 +96,8 @@ def _produced(
         if partition.leader_id not in cluster.brokers:
             raise ControlError(400, f"no broker leads {topic.name}-{index}")
         for batch in _batches(by_partition[index], records):
-            base_offset = _append(partition, [records[number] for number in batch], now_ms)
+            batch_records = [records[number] for number in batch]
+            base_offset = yield from _append(partition, batch_records, now_ms)
             for place, number in enumerate(batch):
                 answers[number] = {
                     "partition": index,
@@ -118,7 +119,7 @@ def _partition_of(item: dict[str, Any], key: bytes | None, number: int, topic: T
     return index
 
 
-def _record(item: dict[str, Any], now_ms: int, how: str) -> Record:
+def _record(item: dict[str, Any], now_ms: int, how: str) -> Computation[Record]:
     refuse_others("field of a record", item, _RECORD_FIELDS)
     timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
@@ -130,9 +131,10 @@ def _record(item: dict[str, Any], now_ms: int, how: str) -> Record:
     for pair in pairs if isinstance(pairs, list) else [pairs]:
         if not isinstance(pair, list) or len(pair) != 2 or not _is_text(pair[0]):
             raise ControlError(400, f"a header is a name and a value, not {pair!r}")
-        headers.append((pair[0], to_bytes(pair[1], how, "a header")))
-    key = to_bytes(item.get("key"), how, "a key")
-    return Record(0, timestamp_ms, key, to_bytes(item.get("value"), how, "a value"), headers)
+        headers.append((pair[0], (yield from to_bytes(pair[1], how, "a header"))))
+    key = yield from to_bytes(item.get("key"), how, "a key")
+    value = yield from to_bytes(item.get("value"), how, "a value")
+    return Record(0, timestamp_ms, key, value, headers)
 
 
 def _is_text(value: Any) -> bool:
@@ -152,12 +154,16 @@ def _batches(numbers: Sequence[int], records: Sequence[Record]) -> list[list[int
     return batches
 
 
-def _append(partition: Partition, records: list[Record], now_ms: int) -> int:
+def _append(partition: Partition, records: list[Record], now_ms: int) -> Computation[int]:
     """Write one batch; return the offset of its first record. Raises ControlError."""
     for offset, record in enumerate(records):
         record.offset = offset
+    batch = build_batch(records)
+    yield
+    data = batch.to_bytes()
+    yield
     try:
-        result = partition.append(build_batch(records).to_bytes(), now_ms)
+        result = partition.append(data, now_ms)
     except StorageError as error:
         where = f"{partition.topic_name}-{partition.index}"
         details = "; ".join(text for _, text in error.record_errors)
@@ -241,19 +247,22 @@ def _take(data: bytes, offset: int, count: int, shown: list[dict[str, Any]]) -> 
                     continue
                 if len(shown) == count:
                     return record.offset
-                shown.append(_encoded(record))
+                shown.append((yield from _encoded(record)))
                 yield
         offset = max(offset, header.next_offset)
     return offset
 
 
-def _encoded(record: Record) -> dict[str, Any]:
+def _encoded(record: Record) -> Computation[dict[str, Any]]:
+    headers = []
+    for name, value in record.headers:
+        headers.append([name, (yield from to_base64(value))])
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": to_base64(record.key),
-        "value": to_base64(record.value),
-        "headers": [[name, to_base64(value)] for name, value in record.headers],
+        "key": (yield from to_base64(record.key)),
+        "value": (yield from to_base64(record.value)),
+        "headers": headers,
     }
 
 
@@ -300,8 +309,7 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"{place}: {error}") from error
     if entry is not None:
-        await asyncio.sleep(0)  # a large record takes a turn of its own for each kind of work
-        return described(entry[0], partition.index, entry[1], how, most)
+        return await in_steps(described(entry[0], partition.index, entry[1], how, most))
     text = f"{place} has no record at offset {request.parameters['OFFSET']}, its offsets: {offsets}"
     raise ControlError(404, text)
 

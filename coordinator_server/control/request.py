@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.state import ControlState
     from coordinator_server.security.principal import Principal
+    from coordinator_server.steps import Computation
 
 __all__ = [
     "Content",
@@ -29,10 +30,14 @@ __all__ = [
 ]
 
 
+_LONG_BYTES = 256 * 1024
+"""A body above this size is read in steps."""
+
+
 class Content(NamedTuple):
     """A response that is not JSON: its bytes, content type and further headers."""
 
-    body: bytes
+    body: bytes | bytearray
     content_type: str
     headers: Mapping[str, str] = {}
 
@@ -67,9 +72,19 @@ class ControlRequest(NamedTuple):
 
         Raises ControlError.
         """
-        value = self._object()
-        refuse_others("field of the body", value, fields)
-        return value
+        return _checked(self._object(), fields)
+
+    def json_in_steps(self, *fields: str) -> Computation[dict[str, Any]]:
+        """Return the body like `json`, read in steps if it is long. Raises ControlError."""
+        if len(self.body) <= _LONG_BYTES:
+            return self.json(*fields)
+        from coordinator_server.control.json_steps import read
+
+        try:
+            value = yield from read(self.body)
+        except ValueError as error:
+            raise ControlError(400, f"the body is not JSON: {error}") from error
+        return _checked(value, fields)
 
     def shaped(self) -> dict[str, Any]:
         """Return the body as a JSON object of the route's shape. Raises ControlError."""
@@ -87,9 +102,7 @@ class ControlRequest(NamedTuple):
             value = json.loads(self.body or b"{}")
         except (ValueError, RecursionError) as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ControlError(400, "the body is not a JSON object")
-        return value
+        return _checked(value, None)
 
     # --- access -----------------------------------------------------------------------------------
 
@@ -118,3 +131,15 @@ class ControlRequest(NamedTuple):
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""
         return self.allows("DESCRIBE", "GROUP", group_id)
+
+
+def _checked(value: Any, fields: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return an object without other fields than `fields`, if these are given.
+
+    Raises ControlError.
+    """
+    if not isinstance(value, dict):
+        raise ControlError(400, "the body is not a JSON object")
+    if fields is not None:
+        refuse_others("field of the body", value, fields)
+    return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
@@ -30,23 +31,41 @@ _PAUSE_SECONDS = 0.02
 
 async def transactions(request: ControlRequest) -> dict[str, Any]:
     """GET /transactions: list transactional ids, and partitions that open transactions block."""
-    known = _known(request)
-    page, next_name = page_of_names(request, known)
+    known: dict[str, tuple[int, TransactionMetadata]] = {}
+    page, next_name = await in_steps(page_of_names(request, _known(request, known)))
     return {
-        "transactions": [_transaction(*known[name]) for name in page],
-        "held_back": _held_back(request, [metadata for _, metadata in known.values()]),
+        "transactions": await in_steps(_transactions(known[name] for name in page)),
+        "held_back": await in_steps(
+            _held_back(request, (metadata for _, metadata in known.values()))
+        ),
         "next": next_name,
     }
 
 
-def _known(request: ControlRequest) -> dict[str, tuple[int, TransactionMetadata]]:
-    """Return the transactional ids that the user may see, with coordinator and metadata."""
-    return {
-        transactional_id: (node_id, entry.metadata)
-        for node_id, broker in request.cluster.brokers.items()
-        for transactional_id, entry in broker.transactions.ids.items()
-        if request.allows("DESCRIBE", "TRANSACTIONAL_ID", transactional_id)
-    }
+def _known(
+    request: ControlRequest, known: dict[str, tuple[int, TransactionMetadata]]
+) -> Iterator[str | None]:
+    """Yield the transactional ids that the user may see, or None.
+
+    They are added to `known` with coordinator and metadata.
+    """
+    for node_id, broker in tuple(request.cluster.brokers.items()):
+        for transactional_id, entry in tuple(broker.transactions.ids.items()):
+            if request.allows("DESCRIBE", "TRANSACTIONAL_ID", transactional_id):
+                known[transactional_id] = node_id, entry.metadata
+                yield transactional_id
+            else:
+                yield None
+
+
+def _transactions(
+    known: Iterable[tuple[int, TransactionMetadata]],
+) -> Computation[list[dict[str, Any]]]:
+    described = []
+    for node_id, metadata in known:
+        described.append(_transaction(node_id, metadata))
+        yield
+    return described
 
 
 async def transaction(request: ControlRequest) -> dict[str, Any]:
@@ -57,7 +76,7 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
     node_id, metadata = _transaction_of(request)
     held = [
         partition
-        for partition in _held_back(request, [metadata])
+        for partition in await in_steps(_held_back(request, [metadata]))
         if partition["transactional_id"] == metadata.transactional_id
     ]
     stuck = await in_steps(_stuck_groups(request, held))
@@ -69,12 +88,14 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
 
 
 def _transaction_of(request: ControlRequest) -> tuple[int, TransactionMetadata]:
-    name, known = request.parameters["TRANSACTION"], _known(request)
-    if name not in known:
-        names = ", ".join(sorted(known)[:20])
-        others = f"there are {names}" if names else "there is none at all"
-        raise ControlError(404, f"there is no transactional id {name}; {others}")
-    return known[name]
+    name = request.parameters["TRANSACTION"]
+    for node_id, broker in request.cluster.brokers.items():
+        entry = broker.transactions.ids.get(name)
+        if entry is not None and request.allows("DESCRIBE", "TRANSACTIONAL_ID", name):
+            return node_id, entry.metadata
+    names = ", ".join(nsmallest(20, filter(None, _known(request, {}))))
+    others = f"there are {names}" if names else "there is none at all"
+    raise ControlError(404, f"there is no transactional id {name}; {others}")
 
 
 def _stuck_groups(
@@ -151,15 +172,19 @@ def _transaction(node_id: int, metadata: TransactionMetadata) -> dict[str, Any]:
 
 def _held_back(
     request: ControlRequest, known: Iterable[TransactionMetadata]
-) -> list[dict[str, Any]]:
-    """Return the partitions where open transactions block `read_committed` consumers, and why."""
-    owners = {
-        (place, metadata.producer_id): metadata
-        for metadata in known
-        for place in metadata.partitions
-    }
+) -> Computation[list[dict[str, Any]]]:
+    """Return the partitions where open transactions block `read_committed` consumers, and why.
+
+    In steps.
+    """
+    owners: dict[tuple[tuple[str, int], int], TransactionMetadata] = {}
+    for metadata in known:
+        for place in metadata.partitions:
+            owners[place, metadata.producer_id] = metadata
+        yield
     held: list[dict[str, Any]] = []
-    for log in request.cluster.topics.open_logs():
+    for log in tuple(request.cluster.topics.open_logs()):
+        yield
         if not log.producers.transactions or not request.sees_topic(log.topic):
             continue
         producer_id, offset = min(log.producers.transactions.items(), key=lambda item: item[1])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from coordinator_server.control.http import BODY_BYTES, HEAD_BYTES
+from coordinator_server.control.http import BODY_BYTES, HEAD_BYTES, SHORT_BODY_BYTES
 from tests.e2e.controls import Control
 from tests.support import Broker, frame
 
@@ -168,14 +168,20 @@ def test_a_body_that_is_too_long_does_not_lose_its_answer(server: Server, is_chu
 
 
 def test_the_longest_body_is_served(server: Server) -> None:
-    """A JSON body of 16 MiB is accepted in one piece and in chunks."""
-    data = b"{" + b" " * (BODY_BYTES - 2) + b"}"
+    """A JSON body of 1 MiB, with records of 16 MiB, is accepted in one piece and in chunks."""
+    records = b'{"records": []' + b" " * (BODY_BYTES - 15) + b"}"
+    data = b"{" + b" " * (SHORT_BODY_BYTES - 2) + b"}"
     with server.connect() as client:
         client.send(TOPIC % b"longest" + b"Content-Length: %d\r\n\r\n" % len(data), data)
         assert client.response().status == 200
         client.send(TOPIC % b"chunked" + b"Transfer-Encoding: chunked\r\n\r\n")
-        client.send(*chunks(data, 1 << 20))
+        client.send(*chunks(data, 1 << 18))
         assert client.response().status == 200
+        produce = (TOPIC % b"longest").replace(b" HTTP", b"/records HTTP")
+        client.send(produce + b"Content-Length: %d\r\n\r\n" % len(records), records)
+        assert client.response().status == 200
+        client.send(TOPIC % b"longer" + b"Content-Length: %d\r\n\r\n" % (len(data) + 1), data, b" ")
+        assert client.response().status == 413
 
 
 @pytest.mark.parametrize(

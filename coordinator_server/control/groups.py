@@ -32,7 +32,9 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
     """GET /groups: list a page of groups."""
     known: dict[str, tuple[Broker, Group]] = {}
     page, next_name = await in_steps(page_of_names(request, _listed(request, known)))
-    return {"groups": await in_steps(_entries(request, known, page)), "next": next_name}
+    lags = LagReader(request)
+    await lags.read_share_groups((known[name][0].node_id, known[name][1]) for name in page)
+    return {"groups": await in_steps(_entries(request, lags, known, page)), "next": next_name}
 
 
 def _listed(
@@ -53,9 +55,11 @@ def _listed(
 
 
 def _entries(
-    request: ControlRequest, known: Mapping[str, tuple[Broker, Group]], page: Iterable[str]
+    request: ControlRequest,
+    lags: LagReader,
+    known: Mapping[str, tuple[Broker, Group]],
+    page: Iterable[str],
 ) -> Computation[list[dict[str, Any]]]:
-    lags = LagReader(request)
     entries = []
     for name in page:
         broker, listed_group = known[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coordinator_server.control.pace import in_steps
 from coordinator_server.core.groups.settings import GroupKind
 from protocol.batch import iterate_records
 from protocol.batch_header import iterate_batches
@@ -15,6 +16,8 @@ from protocol.errors import ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
     from coordinator_server.core.share_partitions.share_partition import SharePartition
@@ -51,6 +54,7 @@ class LagReader:
         self._cluster = request.cluster
         self.now_ms = request.cluster.clock.now_ms()
         self._share: dict[str, list[SharePartition]] | None = None
+        self._stored: dict[str, dict[tuple[str, int], Position]] = {}
 
     def of_group(self, group: Group, *, with_times: bool) -> Computation[Lag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
@@ -65,6 +69,52 @@ class LagReader:
                     time_ms = max(row["time_lag_ms"], time_ms or 0)
             yield
         return Lag(total, time_ms)
+
+    async def read_share_groups(self, groups: Iterable[tuple[int, Group]]) -> None:
+        """Read the positions of share partitions without readers, given coordinators and groups.
+
+        Such partitions are not loaded: their state is asked for with DescribeShareGroupOffsets.
+        Raises ControlError.
+        """
+        from coordinator_server.control.local import ask
+        from protocol.apis.describe_share_group_offsets import (
+            DescribeShareGroupOffsetsRequest,
+            DescribeShareGroupOffsetsRequestGroup,
+        )
+
+        wanted: dict[int, list[DescribeShareGroupOffsetsRequestGroup]] = {}
+        for node_id, group in groups:
+            if group.kind is GroupKind.SHARE:
+                described = DescribeShareGroupOffsetsRequestGroup(
+                    group_id=group.group_id, topics=None
+                )
+                wanted.setdefault(node_id, []).append(described)
+        for node_id, described_groups in wanted.items():
+            message = DescribeShareGroupOffsetsRequest(groups=described_groups)
+            response = await ask(
+                self._request, "DescribeShareGroupOffsets", message, node_id=node_id
+            )
+            for answer in response.groups:
+                self._stored[answer.group_id] = await in_steps(self._stored_positions(answer))
+
+    def _stored_positions(self, answer: Any) -> Computation[dict[tuple[str, int], Position]]:
+        """Return the positions in a group of the response."""
+        positions = {}
+        for topic in answer.topics:
+            for described in topic.partitions:
+                partition = self._cluster.topics.partition(
+                    topic.topic_name, described.partition_index
+                )
+                if partition is not None and described.start_offset >= 0:
+                    done = 0
+                    if described.lag >= 0:
+                        left = partition.log.high_watermark - described.start_offset
+                        done = max(0, left - described.lag)
+                    positions[topic.topic_name, partition.index] = Position(
+                        described.start_offset, done=done
+                    )
+                yield
+        return positions
 
     def positions(self, group: Group) -> dict[tuple[str, int], Position]:
         """Return the positions of a group by topic and partition."""
@@ -82,7 +132,7 @@ class LagReader:
             for broker in self._cluster.brokers.values():
                 for share_partition in broker.share_partitions.all_partitions():
                     self._share.setdefault(share_partition.key.group_id, []).append(share_partition)
-        positions = {}
+        positions = dict(self._stored.get(group_id, {}))
         for share_partition in self._share.get(group_id, ()):
             topic = self._cluster.topics.topic_by_id(share_partition.key.topic_id)
             if topic is not None and share_partition.start_offset >= 0:

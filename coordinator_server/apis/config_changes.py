@@ -163,7 +163,8 @@ def replace(
         return refused
     if kind == TOPIC:
         given = yield from condensed((config.name, config.value) for config in configs)
-        return _planned(broker, name, {name: value for name, value in given if value is not None})
+        own = {config: value for config, value in given if value is not None}
+        return _planned(broker, name, own)
     if kind in (GROUP, CLIENT_METRICS):
         own = {config.name: config.value for config in configs if config.value is not None}
         if kind == GROUP:

@@ -129,7 +129,7 @@ class ClientMetricsConfigs:
             names = self.names()
             # Java's ConcurrentHashMap grows one entry earlier than its HashMap.
             size = java_table_size(len(names) + 1)
-            names.sort(key=lambda name: java_bucket(name, size))
+            names.sort(key=lambda config: java_bucket(config, size))
             self._ordered = [self._subscription(name) for name in names]
         return self._ordered
 
@@ -144,7 +144,7 @@ def check(name: str, configs: Mapping[str, str]) -> None:
     if not name:
         raise RefusedConfigsError("Subscription name can't be empty")
     size = java_table_size(len(configs))
-    unknown = [name for name in configs if name not in CLIENT_METRICS_SETTINGS]
+    unknown = [config for config in configs if config not in CLIENT_METRICS_SETTINGS]
     if unknown:
         first = min(unknown, key=lambda name: java_bucket(name, size))
         raise RefusedConfigsError(f"Unknown client metrics configuration: {first}")

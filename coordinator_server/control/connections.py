@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.brokers import broker_id
 from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import first
@@ -22,12 +23,11 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
     """GET /connections: list a page of client connections. Raises ControlError."""
     values = request.values
     after = _number(values["after"] or "0", "after")
+    broker = None if values["broker"] is None else broker_id(request.cluster, values["broker"])
     now_ms = time.time_ns() // 1_000_000
     wanted = (
         (connection.number, node_id, connection)
-        if connection.number > after
-        and values["broker"] in (None, node_id)
-        and _matches(request, connection)
+        if connection.number > after and broker in (None, node_id) and _matches(request, connection)
         else None
         for node_id, connection in _all(request)
     )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from coordinator_server.cluster import Cluster
     from coordinator_server.rebalances.schema import RebalanceRecord
-    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.steps import Computation, Steps
 
 KEPT_EVENTS, KEPT_BYTES = 5_000, 8 * 1024 * 1024
@@ -213,9 +212,13 @@ def _is_gone(cluster: Cluster, kind: str, name: Any) -> bool:
 
     A group or transactional id whose coordinator is stopped, moves or loads still exists.
     """
-    find_topic = _COORDINATOR_TOPICS.get(kind)
-    topic = None if find_topic is None else find_topic(cluster)
-    if topic is None or not topic.partitions:
+    if kind == "group":
+        topic = cluster.offsets_topic
+    elif kind == "transaction":
+        topic = cluster.shared.transactions_topic
+    else:
+        return True
+    if not topic.partitions:
         return True
     partition = topic.partition_of(name)
     broker = cluster.brokers.get(partition.leader_id)
@@ -229,12 +232,6 @@ def _is_gone(cluster: Cluster, kind: str, name: Any) -> bool:
         exists = name in broker.transactions.ids
         error = broker.transactions.partition_at(partition.index)[1]
     return error is ErrorCode.NONE and not exists
-
-
-_COORDINATOR_TOPICS: dict[str, Callable[[Cluster], CoordinatorTopic | None]] = {
-    "group": lambda cluster: cluster.offsets_topic,
-    "transaction": lambda cluster: cluster.shared.transactions_topic,
-}
 
 
 def _state_of(cluster: Cluster) -> Computation[State]:

@@ -227,7 +227,7 @@ def _changes(
             }
         )
         yield
-    return {"group": request.parameters["GROUP"], "is_dry_run": is_dry_run, "offsets": offsets}
+    return {"group": request.parameters["GROUP"], "dry_run": is_dry_run, "offsets": offsets}
 
 
 # --- the requests ---------------------------------------------------------------------------------

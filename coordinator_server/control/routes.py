@@ -230,7 +230,7 @@ _CONNECTIONS = (
     _row("GET /connections", "connections list", "connections:connections",
          "connections:Connections",
          "list client connections: software, principal, APIs, bytes, errors, topics",
-         _DESCRIBE_CLUSTER, (*_PAGE, Parameter("broker", "integer",
+         _DESCRIBE_CLUSTER, (*_PAGE, Parameter("broker", "broker",
          "only connections of this broker"), Parameter("filter", "text",
          "only if client id, address or principal has this text"), Parameter("topic", "text",
          "only clients that wrote or read this topic"))),

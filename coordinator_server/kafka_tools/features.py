@@ -157,8 +157,8 @@ def _level(version: str) -> int | None:
     stable = _VERSIONS[: _VERSIONS.index(_LATEST) + 1]
     levels = [
         level
-        for level, version in enumerate(stable, _FIRST_LEVEL)
-        if version.split("-")[0] == release
+        for level, stable_version in enumerate(stable, _FIRST_LEVEL)
+        if stable_version.split("-")[0] == release
     ]
     return levels[-1] if levels else None
 

@@ -85,9 +85,9 @@ def _is_too_deep(value: Any) -> bool:
     for _ in range(_MOST_DEPTH + 1):
         level = [
             child
-            for value in level
-            if isinstance(value, dict | list)
-            for child in (value.values() if isinstance(value, dict) else value)
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
         ]
         if not level:
             return False

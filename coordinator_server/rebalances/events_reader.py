@@ -177,7 +177,7 @@ def _parsed(value: bytes | None) -> RebalanceRecord | None:
         return None
     if account["schema"] > SCHEMA_VERSION:
         return account
-    account |= {name: value for name, value in ADDED.items() if name not in account}
+    account |= {name: added for name, added in ADDED.items() if name not in account}
     return account if account.keys() >= _FIELDS else None
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from coordinator_server.testing.control import BrokerError, Control, EventReader, content_of
+from coordinator_server.testing.control import (
+    BrokerError,
+    Control,
+    EventReader,
+    content_of,
+    json_of,
+)
 
 
 class AsyncControl:
@@ -27,8 +32,7 @@ class AsyncControl:
     ) -> dict[str, Any]:
         """Like `Control.call`; `timeout` applies to the whole request."""
         content = await self._ask(method, path, query, body, timeout)
-        answer: dict[str, Any] = json.loads(content)
-        return answer
+        return json_of(content, f"{method} {path}")
 
     async def text(
         self, path: str, query: Mapping[str, object] | None = None, *, timeout: float = 30.0

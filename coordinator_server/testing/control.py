@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+from binascii import b2a_base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,13 +37,20 @@ def quoted(text: str) -> str:
 class Control:
     """A client of the control server at `address` (host, port). Thread-safe.
 
-    `token` is the token of `--http-token-file`, or of a session of `--http-login`. `api` has a
-    method for each route.
+    `token` is the token of `--http-token-file`, or of a session of `--http-login`; `login` is the
+    name and password of a user.
     """
 
-    def __init__(self, address: tuple[str, int], token: str | None = None) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        token: str | None = None,
+        *,
+        login: tuple[str, str] | None = None,
+    ) -> None:
         self.address = address
         self.token = token
+        self.login = login
 
     def call(
         self,
@@ -59,8 +67,7 @@ class Control:
         seconds and applies to each socket operation.
         """
         request = f"{method} {path}"
-        answer: dict[str, Any] = json.loads(self._ask(method, path, query, body, timeout, request))
-        return answer
+        return json_of(self._ask(method, path, query, body, timeout, request), request)
 
     def text(
         self, path: str, query: Mapping[str, object] | None = None, *, timeout: float = 30.0
@@ -103,6 +110,9 @@ class Control:
         content = b"" if body is None else json.dumps(body).encode()
         host, port = self.address
         authorization = "" if self.token is None else f"Authorization: Bearer {self.token}\r\n"
+        if self.login is not None:
+            pair = b2a_base64(":".join(self.login).encode(), newline=False).decode()
+            authorization = f"Authorization: Basic {pair}\r\n"
         head = (
             f"{method} {path} HTTP/1.1\r\n"
             f"Host: {f'[{host}]' if ':' in host else host}:{port}\r\n{authorization}"
@@ -142,11 +152,18 @@ def _query(value: object) -> str:
 
 
 def content_of(received: bytes, request: str) -> bytes:
-    """Return the body of a complete response. Raises BrokerError if the request failed."""
+    """Return the body of a response.
+
+    Raises BrokerError if the request failed, or if the connection was closed before the end.
+    """
     head, _, content = received.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit() or not content:
         raise BrokerError(f"{request}: the broker closed the connection without an answer")
+    length = _length_of(head)
+    if length is not None and len(content) < length:
+        text = f"the broker closed the connection after {len(content)} of {length} bytes"
+        raise BrokerError(f"{request}: {text}")
     status = int(words[1])
     if status != 200:
         try:
@@ -156,6 +173,26 @@ def content_of(received: bytes, request: str) -> bytes:
             message = f"{request}: the answer is {content[:200]!r}"
         raise BrokerError(message, status)
     return content
+
+
+def _length_of(head: bytes) -> int | None:
+    """Return the Content-Length of a response, None without one."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length" and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def json_of(content: bytes, request: str) -> dict[str, Any]:
+    """Return the JSON object in the body of a response. Raises BrokerError for another body."""
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise BrokerError(f"{request}: the answer is {content[:200]!r}")
+    return answer
 
 
 class EventReader:

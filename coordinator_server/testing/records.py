@@ -46,7 +46,7 @@ def to_json(
         "value": _encoded(value),
         "key": _encoded(key),
         "partition": partition,
-        "headers": [[name, _encoded(value)] for name, value in pairs],
+        "headers": [[name, _encoded(content)] for name, content in pairs],
         "timestamp_ms": timestamp_ms,
     }
 

@@ -149,8 +149,8 @@ class KafkaCluster:
         described = self._describe(name, kind, "modified")
         own = {f"DYNAMIC_{kind.name}_CONFIG", "UNKNOWN"}
         return {
-            name: str(config["value"])
-            for name, config in described.items()
+            config_name: str(config["value"])
+            for config_name, config in described.items()
             if config["config_source"] in own and config["value"] is not None
         }
 

@@ -24,14 +24,19 @@ from coordinator_server.control.route import ControlRoute, Parameter
 from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
 from coordinator_server.control.schema import fields_of, shape_named
 from coordinator_server.testing.control import BrokerError, Control, quoted
+from coordinator_server.tools.passwords import read_password
 
 ADDRESS_VARIABLE = "COORDINATOR_SERVER_HTTP"
 DEFAULT_ADDRESS = "127.0.0.1:9080"
 
+_PASSWORD = "password"
 _BROWSE, _TAIL = "records list", "tail"
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 120.0
 _MOST_CHARACTERS = 80
+
+_EXACT: dict[str, Any] = {"allow_abbrev": False}
+"""Options must be written out: `--password` is not `--password-file`."""
 
 _BOOLEAN, _BOOLEANS = "true|false", {"true": True, "false": False}
 _FLAG: dict[str, Any] = {"nargs": "?", "const": "true"}
@@ -71,16 +76,17 @@ def _parser() -> argparse.ArgumentParser:
             continue
         resource, _, action = route.verb.partition(" ")
         if not action:
-            _add_options(commands.add_parser(resource, help=route.meaning), route)
+            _add_options(commands.add_parser(resource, help=route.meaning, **_EXACT), route)
             continue
         if resource not in resources:
             resource_parser = commands.add_parser(resource, help=f"see ctl {resource} --help")
             resources[resource] = resource_parser.add_subparsers(
                 dest="action", required=True, metavar="VERB"
             )
-        _add_options(resources[resource].add_parser(action, help=route.meaning), route)
+        _add_options(resources[resource].add_parser(action, help=route.meaning, **_EXACT), route)
         if route.verb == _BROWSE:
-            parser = resources[resource].add_parser(_TAIL, help="print new records as they come")
+            help_text = "print new records as they come"
+            parser = resources[resource].add_parser(_TAIL, help=help_text, **_EXACT)
             _add_options(parser, route)
             parser.set_defaults(is_tail=True, position="latest")
     return top
@@ -95,7 +101,17 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
         default=address,
         help=f"address of the control server ({ADDRESS_VARIABLE}; {DEFAULT_ADDRESS})",
     )
-    parser.add_argument("--http-token-file", metavar="FILE", help="file with the server's token")
+    access = parser.add_mutually_exclusive_group()
+    access.add_argument("--http-token-file", metavar="FILE", help="file with the server's token")
+    access.add_argument(
+        "--http-user", metavar="NAME", help="user of the broker to log in as (serve --http-login)"
+    )
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        help="file whose first line is the user's password (default: the terminal, or the first "
+        "line of standard input)",
+    )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     for word in path_words(route):
         parser.add_argument(f"path_{word}", metavar=word, help=PATH_PARAMETERS[word][1])
@@ -112,7 +128,8 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
     if route.body:
         parser.add_argument("--body", metavar="FILE", help="JSON of the whole body, - for stdin")
         for name, (kind, meaning, _) in fields_of(shape_named(route.body)).items():
-            _add_field(parser, name, kind, meaning)
+            if name != _PASSWORD:  # others could read an argument
+                _add_field(parser, name, kind, meaning)
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -157,14 +174,28 @@ def _without_null(kind: Any) -> Any:
 
 
 def _control(options: argparse.Namespace) -> Control:
+    """Return the client. Raises ValueError."""
     host, port = parse_address(options.http)
     token = None if options.http_token_file is None else read_token(options.http_token_file)
-    return Control((host or "127.0.0.1", port), token)
+    login = None
+    if options.http_user is not None:
+        login = options.http_user, _password(options.http_user, options)
+    return Control((host or "127.0.0.1", port), token, login=login)
+
+
+def _password(user: str, options: argparse.Namespace) -> str:
+    try:
+        return read_password(user, options.password_file)
+    except OSError as error:
+        raise ValueError(f"--password-file {options.password_file}: {error.strerror}") from error
 
 
 def _target(options: argparse.Namespace) -> tuple[str, dict[str, object]]:
-    """Return the path and the query of a request."""
+    """Return the path and the query of a request. Raises ValueError."""
     route: ControlRoute = options.route
+    for word in path_words(route):
+        if not getattr(options, f"path_{word}"):
+            raise ValueError(f"{word} is empty: {PATH_PARAMETERS[word][1]} is needed")
     words = [
         quoted(getattr(options, f"path_{word}")) if word.isupper() else word
         for word in route.path.strip("/").split("/")
@@ -182,17 +213,26 @@ def _ask(control: Control, options: argparse.Namespace) -> dict[str, Any]:
 
 def _body(options: argparse.Namespace) -> dict[str, object]:
     """Return the body from its options. Raises ValueError."""
-    body: dict[str, object] = {}
-    if options.body is not None:
-        try:
-            text = sys.stdin.read() if options.body == "-" else Path(options.body).read_text()
-            body = json.loads(text)
-        except OSError as error:
-            raise ValueError(f"--body {options.body}: {error.strerror}") from error
-    for name, (kind, _, _) in fields_of(shape_named(options.route.body)).items():
-        given = getattr(options, f"body_{name}")
+    body = {} if options.body is None else _read_body(options.body)
+    fields = fields_of(shape_named(options.route.body))
+    for name, (kind, _, _) in fields.items():
+        given = getattr(options, f"body_{name}", None)
         if given is not None:
             body[name] = _value(_option(name), _without_null(kind), given)
+    if _PASSWORD in fields and _PASSWORD not in body:
+        body[_PASSWORD] = _password(str(body.get("user", "the user")), options)
+    return body
+
+
+def _read_body(path: str) -> dict[str, object]:
+    try:
+        body = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
+    except OSError as error:
+        raise ValueError(f"--body {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"--body {path} is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ValueError(f"--body {path} is not a JSON object, but {_cell(body)}")
     return body
 
 

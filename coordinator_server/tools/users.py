@@ -23,6 +23,7 @@ from coordinator_server.client.scram_users import (
 )
 from coordinator_server.security.credentials.scram_mechanisms import MAX_ITERATIONS, SCRAM_BY_NAME
 from coordinator_server.tools.client_options import add_client_options, read_client_settings
+from coordinator_server.tools.passwords import read_password
 from protocol.errors import ErrorCode
 
 _TIMEOUT_MS = 10_000
@@ -35,7 +36,9 @@ def main(arguments: list[str]) -> int:
     defaults = ClientSettings(client_id="users", default_api_timeout_ms=_TIMEOUT_MS)
     try:
         settings = read_client_settings(options, defaults)
-        password = _password(options) if options.action == "set" else ""
+        password = ""
+        if options.action == "set":
+            password = read_password(options.user, options.password_file, is_new=True)
         client = Client(options.bootstrap_server, settings)
     except (ClientError, OSError, ValueError) as error:
         parser.error(str(error))
@@ -77,28 +80,6 @@ def _run(client: Client, options: argparse.Namespace, password: str) -> int:
         alter_scram_users(client, (), [(options.user, name)])
     print(f"{options.user} has no {' and no '.join(removed)} any more")
     return 0
-
-
-def _password(options: argparse.Namespace) -> str:
-    """Return the password to set.
-
-    Raises ValueError if none is given, OSError for an unreadable file.
-    """
-    if options.password_file is not None:
-        with open(options.password_file, encoding="utf-8") as stream:
-            password = stream.readline()
-    elif sys.stdin.isatty():
-        from getpass import getpass
-
-        password = getpass(f"Password of {options.user}: ")
-        if getpass("Once more: ") != password:
-            raise ValueError("the two passwords differ")
-    else:
-        password = sys.stdin.readline()
-    password = password.rstrip("\r\n")
-    if not password:
-        raise ValueError("the password is empty: type it, pipe it in, or use --password-file")
-    return password
 
 
 def _parser() -> argparse.ArgumentParser:

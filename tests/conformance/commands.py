@@ -96,6 +96,8 @@ class Scope:
             method = rest[0]
             if method == "set":
                 for name, value in options.items():
+                    if not hasattr(self.actors[target], name):
+                        raise ValueError(f"{line}: {target} has no attribute {name}")
                     setattr(self.actors[target], name, value)
                 return
             actor = self.actors[target]

@@ -112,7 +112,7 @@ def test_groups_move() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "expected"),
     [
-        ("GET", "/", 404, "/: there is nothing here"),
+        ("GET", "/nowhere", 404, "/nowhere: there is nothing here"),
         ("POST", "/brokers/1/explode", 404, "/brokers/1/explode"),
         ("GET", "/brokers/1/stop", 405, "GET is not served, but POST"),
         ("POST", "/brokers/9/stop", 404, "there is no broker 9, but 1, 2"),

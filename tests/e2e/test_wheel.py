@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.control_api import PAGE_FILES
 from tests.e2e.examples import EXAMPLES, run_copied
 from tests.support import API_VERSIONS_REQUEST, ROOT, Serve, request
 
@@ -71,6 +72,8 @@ def test_the_wheel_adds_one_name(wheel: Path) -> None:
     assert "coordinator_server/_packages/storage/__init__.py" in names
     assert "coordinator_server/_packages/protocol/registry.py" in names
     assert "coordinator_server/py.typed" in names
+    page = {f"coordinator_server/control/page/{name}" for name in PAGE_FILES}
+    assert page == {name for name in names if "/control/page/" in name}
     assert any(name.endswith("/LICENSE") for name in names)
 
 

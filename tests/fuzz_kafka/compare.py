@@ -6,11 +6,13 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tests.fuzz_kafka.draw import Step
 from tests.fuzz_kafka.explained import explanation
 from tests.fuzz_kafka.play import Player, Transcript
+from tests.fuzz_kafka.settle import SettlingPlayer
 
 _CONFIRMING, _SHRINKING = 2.0, 1.2
 """Patience of the replays: a difference must also appear to a slow client."""
@@ -43,7 +45,8 @@ def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | Non
     if _compare(kafka, ours, steps, 1.0) is None:
         return None
     first = _play(kafka, steps, _CONFIRMING)
-    difference = first_difference(steps, first, _play(ours, steps, _CONFIRMING))
+    settling = partial(unsettled, kafka, ours, _CONFIRMING)
+    difference = first_difference(steps, first, _play(ours, steps, _CONFIRMING), settling)
     if difference is None:
         return None
     second = _play(kafka, steps, _CONFIRMING)
@@ -70,25 +73,57 @@ def _until(steps: Sequence[Step], difference: Difference) -> Sequence[Step]:
 def _compare(
     kafka: Target, ours: Target, steps: Sequence[Step], patience: float
 ) -> Difference | None:
-    return first_difference(steps, _play(kafka, steps, patience), _play(ours, steps, patience))
+    settling = partial(unsettled, kafka, ours, patience)
+    answers = (_play(kafka, steps, patience), _play(ours, steps, patience))
+    return first_difference(steps, *answers, settling)
+
+
+def unsettled(kafka: Target, ours: Target, patience: float, steps: Sequence[Step]) -> str:
+    """Return the first group whose members do not receive equal complete assignments, or "".
+
+    After the steps all members send heartbeats. The sizes of the assignments and the assigned
+    partitions must be equal, and every member must have received its own.
+    """
+    theirs, own = (
+        SettlingPlayer(one.address, _run(), one.wait, patience).settled(steps)
+        for one in (kafka, ours)
+    )
+    for group, expected in theirs.items():
+        if expected != own[group] or not expected.is_complete:
+            return f"{group} settles: {expected} | {own[group]}"
+    return ""
+
+
+def _run() -> str:
+    return f"f{uuid.uuid4().hex[:8]}"
 
 
 def _play(target: Target, steps: Sequence[Step], patience: float) -> Transcript:
-    run = f"f{uuid.uuid4().hex[:8]}"
-    return Player(target.address, run, target.wait, patience).play(steps)
+    return Player(target.address, _run(), target.wait, patience).play(steps)
 
 
 def first_difference(
-    steps: Sequence[Step], kafka: Transcript, ours: Transcript
+    steps: Sequence[Step],
+    kafka: Transcript,
+    ours: Transcript,
+    settling: Callable[[Sequence[Step]], str],
 ) -> Difference | None:
-    """Return the first difference of two transcripts that has no explanation."""
+    """Return the first difference of two transcripts that has no explanation.
+
+    `settling` returns the fault of the groups after these steps, see `unsettled`.
+    """
     for number, ((label, expected), (_, answered)) in enumerate(zip(kafka, ours, strict=True)):
         paths = sorted(set(_paths(expected, answered)))
         kind = f"{label.split()[0]} {'; '.join(paths[:3])}"
         earlier = list(zip(steps[:number], kafka[:number], strict=True)) if paths else []
-        explained = explanation(kind, f"{earlier} {steps[number]}") if paths else None
+        whole = f"{label.split()[0]} {'; '.join(paths)}"
+        explained = explanation(whole, f"{earlier} {steps[number]}") if paths else None
         if paths and explained is None:
             return Difference(number, kind, expected, answered)
+        if explained is not None and explained.settles:
+            fault = settling(steps[: number + 1])
+            if fault:
+                return Difference(number, fault, expected, answered)
         if explained is not None and explained.ends:
             return None
     return None

@@ -11,13 +11,15 @@ class Explained(NamedTuple):
 
     `after` is a regular expression on the previous steps with Kafka's answers, and on the step
     itself. With `ends` the rest of the sequence is ignored, because the brokers' states differ from
-    then on.
+    then on. With `settles` the explanation holds only if all members of the groups then receive
+    complete assignments, of equal sizes in both brokers.
     """
 
     kind: str
     reason: str
     after: str = ""
     ends: bool = True
+    settles: bool = False
 
 
 EXPLAINED = (
@@ -34,9 +36,10 @@ EXPLAINED = (
         r"\[\(\d+, {'error_code': 'UNKNOWN_MEMBER_ID'",
     ),
     Explained(
-        r"\w+( [\w.]*assignment(\.topic_partitions[\w.#]*)?: [^;]*;?)+",
+        r"(Consumer|Share)Group\w+( [\w.]*assignment(\.topic_partitions[\w.#]*)?: [^;]*;?)+",
         "which partitions `uniform` and the share assignor give to whom follows hash maps of "
         "random topic and member ids; a member whose assignment stays empty is sent none",
+        settles=True,
     ),
     Explained(
         r"\w*Describe\w* .*: (Dead \| Empty|GROUP_ID_NOT_FOUND \| NONE).*",
@@ -65,6 +68,7 @@ EXPLAINED = (
     Explained(
         r"StreamsGroup\w+( [\w.]*(_tasks|member_epoch)[\w.#]*: [^;]*;?)+",
         "which of equally loaded members gets a task follows hash maps of random member ids",
+        settles=True,
     ),
     Explained(
         r"IncrementalAlterConfigs .*Can't .* type is not LIST\..*",

@@ -100,6 +100,7 @@ class Player:
         self._members: dict[str | None, list[str]] = {}
         self._epochs: dict[Any, int] = {}
         self._owned: dict[Any, Any] = {}
+        self._told: dict[Any, Body] = {}  # last received assignments by group and member id
         self._joined: dict[Any, Body] = {}
         self._producers: dict[str | None, tuple[int, int]] = {}
         self._sessions: dict[int, int] = {}
@@ -109,6 +110,7 @@ class Player:
         try:
             self._create_topics()
             played = [(f"{step.api} v{step.version}", self._play(step)) for step in steps]
+            self._finish()
             names = [f"{self._run}-{name}" for name in self._topic_ids]
             self._ask("DeleteTopics", 4, {"topic_names": names, "timeout_ms": 1000})
             return played
@@ -116,6 +118,9 @@ class Player:
             for connections in self._connections.values():
                 for connection in connections:
                     connection.close()
+
+    def _finish(self) -> None:
+        """Act after the last step, before the topics are deleted."""
 
     def _create_topics(self) -> None:
         topics: list[Body] = [
@@ -329,6 +334,13 @@ class Player:
             self._epochs[key], self._joined[key] = answer["generation_id"], answer
         elif step.api.endswith("GroupHeartbeat"):
             self._epochs[key] = answer["member_epoch"]
+            told = self._told.setdefault((step.owner, member_id), {})
+            told |= answer.get("assignment") or {}
+            told |= {
+                name: one
+                for name, one in answer.items()
+                if name.endswith("_tasks") and one is not None
+            }
             if answer.get("assignment") is not None:
                 self._owned[key] = answer["assignment"]["topic_partitions"]
             elif answer.get("active_tasks") is not None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from protocol.registry import SPEC_BY_NAME
 from tests.fuzz_kafka.__main__ import OFFLOAD, SETTINGS, profile
-from tests.fuzz_kafka.compare import Target, find, first_difference, shrink
+from tests.fuzz_kafka.compare import Target, find, first_difference, shrink, unsettled
 from tests.fuzz_kafka.draw import THEMES, WAIT, Draw, Step
 from tests.fuzz_kafka.explained import EXPLAINED, explanation
+from tests.fuzz_kafka.play import Player
+from tests.fuzz_kafka.settle import Settled, SettlingPlayer
 from tests.support import Broker
 
 
@@ -101,6 +104,76 @@ def test_explanations_match_what_they_are_about() -> None:
     assert explanation(created, "'error_code': 'OFFSET_METADATA_TOO_LARGE'") in EXPLAINED
 
 
+def test_only_assignments_differ_if_hash_maps_explain_it() -> None:
+    """A difference in a further field of the same answer is not explained by hash maps."""
+    assigned = "ConsumerGroupHeartbeat assignment: null | {}"
+    found = explanation(assigned, "")
+    assert found is not None
+    assert found.settles
+    assert explanation(f"{assigned}; member_epoch: 2 | 3", "") is None
+    assert explanation("Fetch assignment: null | {}", "") is None
+
+
+def never(_: Sequence[Step]) -> str:
+    """Fail: the sequence has no difference for which the groups must settle."""
+    raise AssertionError
+
+
+def joining(client: int, number: int, epoch: int = 0) -> Step:
+    """Return a heartbeat of a member of G0 that joins, or receives its assignment."""
+    body: dict[str, object] = {
+        "group_id": {"$name": "G0"},
+        "member_id": {"$chosen_id": client},
+        "member_epoch": epoch,
+    }
+    if not epoch:
+        body |= {"rebalance_timeout_ms": 60000, "subscribed_topic_names": [{"$name": "t1"}]}
+        body |= {"topic_partitions": []}
+    return Step(number, client, "ConsumerGroupHeartbeat", 1, body, "G0")
+
+
+def test_members_settle(target: Target) -> None:
+    """Members that have not received their partitions yet get them by further heartbeats."""
+    player = SettlingPlayer(target.address, "s0")
+    settled = player.settled([joining(0, 0), joining(1, 1)])
+    partitions = [f"topic_partitions <id 2 t1> {one}" for one in range(3)]
+    assert settled == {"ConsumerGroup G0": Settled("NONE", [1, 2], partitions, 0, 0)}
+    assert unsettled(target, target, 1.0, [joining(0, 0), joining(1, 1)]) == ""
+
+
+def test_a_member_that_is_never_told_its_assignment_is_not_explained(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assignments may differ only if each member of both brokers receives its own."""
+    ours = target._replace(wait=lambda _: None)
+    receive = Player._receive
+
+    def without_assignment(player: Player, step: Step, *rest: Any) -> Any:
+        answer = receive(player, step, *rest)
+        is_deaf = player._wait is ours.wait and "assignment" in answer
+        if is_deaf and answer["member_id"].endswith("member-0"):
+            return {**answer, "assignment": None}
+        return answer
+
+    monkeypatch.setattr(Player, "_receive", without_assignment)
+    difference = find(target, ours, [joining(0, 0), joining(1, 1)])
+    assert difference is not None
+    assert difference.kind.startswith("ConsumerGroup G0 settles: ")
+    assert difference.kind.endswith("untold=1, unfinished=0)")
+
+
+def test_who_gets_a_partition_is_explained(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference in who gets the partitions is no difference if all members receive theirs."""
+    ours = target._replace(wait=lambda _: None)
+
+    def played(one: Target, *_: object) -> list[tuple[str, list[tuple[int, object]]]]:
+        answer: Any = {"assignment": None if one is ours else {"topic_partitions": []}}
+        return [("ConsumerGroupHeartbeat v1", [(0, answer)])]
+
+    monkeypatch.setattr("tests.fuzz_kafka.compare._play", played)
+    assert find(target, ours, [joining(0, 0)]) is None
+
+
 def test_the_step_that_differs_counts_for_its_explanation() -> None:
     """`after` also sees the step that differs."""
     steps = [
@@ -111,8 +184,8 @@ def test_the_step_that_differs_counts_for_its_explanation() -> None:
         [("ConsumerGroupHeartbeat v1", [(number, {"member_epoch": epoch})]) for number, epoch in of]
         for of in (((0, 1), (1, 3)), ((0, 1), (1, 2)))
     )
-    assert first_difference(steps, kafka, ours) is None
+    assert first_difference(steps, kafka, ours, never) is None
     votes_alike = [one._replace(body={"server_assignor": "range"}) for one in steps]
-    difference = first_difference(votes_alike, kafka, ours)
+    difference = first_difference(votes_alike, kafka, ours, never)
     assert difference is not None
     assert difference.kind == "ConsumerGroupHeartbeat member_epoch: 3 | 2"

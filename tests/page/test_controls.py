@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -147,6 +148,9 @@ def test_the_offsets_of_a_group_are_reset(broker: Broker, open_view: Callable[..
     def offsets() -> list[int]:
         return [row["offset"] for row in broker.api.groups_show("old")["offsets"]]
 
+    def has(expected: list[int]) -> bool:
+        return offsets() == expected
+
     submit(view, title, {"To": "latest", "Only show the result": "yes"}, "Reset")
     view.message(f"Would set orders-0 1 → {ends[0]}, orders-1 1 → {ends[1]}")
     assert offsets() == [1, 1]
@@ -159,7 +163,7 @@ def test_the_offsets_of_a_group_are_reset(broker: Broker, open_view: Callable[..
         ({"To": "earliest"}, [0, 0]),
     ):
         submit(view, title, {**fields, "Only show the result": "no"}, "Reset")
-        wait_for(lambda expected=expected: offsets() == expected, f"{fields}: {expected}")  # type: ignore[misc]
+        wait_for(partial(has, expected), f"{fields}: {expected}")
         view.message("Set orders-0 ")
     view.button("Delete the group").click()
     view.confirm("Delete the group")

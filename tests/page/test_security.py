@@ -1,31 +1,24 @@
-"""Logins, what users may see, read-only servers, and the headers of the page."""
+"""Logins, what users may see, and read-only servers."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from coordinator_server.control import static
 from coordinator_server.testing.api import ControlApi
 from coordinator_server.testing.control import Control
+from tests.e2e.control_api import http_address
 from tests.page.browser import View, fill, wait_for
-from tests.page.test_smoke import VIEWS
-from tests.support import Serve, address_of
+from tests.page.workload import VIEWS
+from tests.support import Serve
 
 pytestmark = pytest.mark.nightly
 
 HTTP = ("--http", "127.0.0.1:0")
-
-
-def http_address(serve: Serve) -> tuple[str, int]:
-    """Return the address of the control server of a process."""
-    (line,) = serve.log_lines("control.listening")
-    return address_of(re.findall(r"address=(\S+)", line)[0])
 
 
 def log_in(view: View, user: str, password: str) -> None:
@@ -76,8 +69,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serve, d
         admin = ControlApi(Control(control.address, token["token"]))
         for name in ("seen", "hidden"):
             admin.topics_create(name, {"partitions": 1})
-            place = {"topic": name, "partition": 0, "offset": 0}
-            admin.offsets_set(f"{name}-group", {"offsets": [place]})  # type: ignore[list-item]
+            place: Any = {"topic": name, "partition": 0, "offset": 0}
+            admin.offsets_set(f"{name}-group", {"offsets": [place]})
         admin.acls_create(
             {
                 "acls": [
@@ -201,38 +194,4 @@ def test_a_read_only_server_has_no_controls(open_view: Callable[..., View]) -> N
             }
             assert set(names) <= harmless, (parts, names)
             assert "Change" not in view.page.locator("thead").all_inner_texts()
-        assert serve.stop() == 0
-
-
-def test_the_files_have_a_strict_policy() -> None:
-    """The page and each file allow only own scripts and styles; other names are 404."""
-    with Serve("--ephemeral", *HTTP, "--set", "num.partitions=1") as serve:
-        connection = http.client.HTTPConnection(*http_address(serve), timeout=10)
-
-        def get(path: str) -> http.client.HTTPResponse:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            response.read()
-            return response
-
-        folder = Path(static.__file__).parent / "page"
-        paths = [
-            path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-        ]
-        assert {"app.js", "page.css", "views/group.js"} <= set(paths)
-        for path in ("/", *(f"/page/{path}" for path in paths if path != "index.html")):
-            response = get(path)
-            policy = response.headers["Content-Security-Policy"]
-            assert (response.status, "unsafe" in policy) == (200, False), path
-            assert "default-src 'none'" in policy
-            assert "frame-ancestors 'none'" in policy
-            assert response.headers["X-Content-Type-Options"] == "nosniff"
-        for path in (
-            "/page/none.js",
-            "/page/../static.py",
-            "/page/%2e%2e%2fstatic.py",
-            "/page/views",
-        ):
-            assert get(path).status == 404, path
-        connection.close()
         assert serve.stop() == 0

@@ -7,36 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.page.browser import NARROW, WIDE, View
-from tests.page.workload import (
-    CLASSIC,
-    IDLE,
-    MODERN,
-    SHARE,
-    TOPIC,
-    TRANSACTION,
-    workload,
-)
+from tests.page.workload import VIEWS, workload
 from tests.support import Broker
-
-VIEWS: tuple[tuple[str, ...], ...] = (
-    (),
-    ("groups",),
-    ("groups", CLASSIC),
-    ("groups", MODERN),
-    ("groups", SHARE),
-    ("groups", IDLE),
-    ("topics",),
-    ("topics", TOPIC),
-    ("records", TOPIC),
-    ("transactions",),
-    ("transactions", TRANSACTION),
-    ("connections",),
-    ("clock",),
-    ("settings",),
-    ("security",),
-    ("connect",),
-    ("login",),
-)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -136,14 +137,14 @@ def test_each_rebalance_is_explained(
     told = {
         row["ended_ms"]: row["story"] for row in broker.api.groups_rebalances(GROUP)["rebalances"]
     }
+
+    def tells(story: str) -> bool:
+        return view.page.locator("pre.story").last.inner_text() == story
+
     for index in (0, 7, REBALANCES - 1):
         account = accounts[-1 - index]
         view.table("Rebalances, the latest first").get_by_role("link").nth(index).click()
-        story = "\n".join(told[account["ended_ms"]])
-        wait_for(
-            lambda story=story: view.page.locator("pre.story").last.inner_text() == story,  # type: ignore[misc]
-            f"the words of rebalance {index}",
-        )
+        wait_for(partial(tells, "\n".join(told[account["ended_ms"]])), f"rebalance {index}")
         assert f"at={account['ended_ms']}" in view.hash
         wait_for(lambda: view.page.locator("g.rebalance.selected").count() == 1, "it is marked")
 

@@ -10,11 +10,34 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, ShareConsumer
 
+from tests.clients.support import set_group_configs
 from tests.support import Broker
 
 TOPIC, PAID, SHARED = "orders", "payments", "jobs"
 CLASSIC, MODERN, IDLE, SHARE = "billing", "mail", "reports", "workers"
 TRANSACTION = "teller"
+
+
+VIEWS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("groups",),
+    ("groups", CLASSIC),
+    ("groups", MODERN),
+    ("groups", SHARE),
+    ("groups", IDLE),
+    ("topics",),
+    ("topics", TOPIC),
+    ("records", TOPIC),
+    ("transactions",),
+    ("transactions", TRANSACTION),
+    ("connections",),
+    ("clock",),
+    ("settings",),
+    ("security",),
+    ("connect",),
+    ("login",),
+)
+"""Every view of the page with this workload, by the parts of its link."""
 
 
 class Polled:
@@ -99,6 +122,7 @@ def workload(broker: Broker) -> Iterator[None]:
     places: list[Any] = [{"topic": TOPIC, "partition": index, "offset": 0} for index in range(3)]
     broker.api.offsets_set(IDLE, {"offsets": places})
     broker.api.quotas_alter({"entity": {"user": "bob"}, "set": {"producer_byte_rate": 1e6}})
+    set_group_configs(bootstrap, SHARE, {"share.auto.offset.reset": "earliest"})
     with ExitStack() as stack:
         for polled in (
             consumer(bootstrap, CLASSIC, "billing-1"),

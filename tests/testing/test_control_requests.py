@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from coordinator_server.testing import Broker, BrokerError
+from coordinator_server.testing.aio_control import AsyncControl
 from coordinator_server.testing.control import Control, quoted
 
 TOPIC_RECORDS = "/topics/orders/records"
@@ -103,3 +108,59 @@ def test_quoting() -> None:
     """Every character is quoted except those that Kafka allows in names."""
     assert quoted("a-B.9_~") == "a-B.9_~"
     assert quoted("a/b ?ü") == "a%2Fb%20%3F%C3%BC"
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: "
+BROKEN = [
+    (b"", "without an answer"),
+    (HEAD[:20], "without an answer"),
+    (HEAD + b'12\r\n\r\n{"a": 1', "after 7 of 12 bytes"),
+    (HEAD + b"12\r\n\r\na b c", "after 5 of 12 bytes"),
+    (HEAD.replace(b"200 OK", b"404 No") + b'20\r\n\r\n{"error": "x', "after 12 of 20 bytes"),
+]
+
+
+@contextmanager
+def answering(response: bytes) -> Iterator[tuple[str, int]]:
+    """Answer one request with these bytes, and close the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(response)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server.getsockname()
+        thread.join(10)
+
+
+@pytest.mark.parametrize(("response", "words"), BROKEN)
+@pytest.mark.parametrize("method", ["call", "text"])
+def test_a_cut_response_is_an_error(response: bytes, words: str, method: str) -> None:
+    """A response that ends before its Content-Length is a BrokerError, not a part of the text."""
+    with answering(response) as address, pytest.raises(BrokerError, match=words) as raised:
+        _ = Control(address).text("/x") if method == "text" else Control(address).call("GET", "/x")
+    assert str(raised.value).startswith("GET /x: the broker closed the connection")
+    assert raised.value.status == 0
+
+
+@pytest.mark.parametrize(("response", "words"), BROKEN)
+async def test_a_cut_response_is_an_error_for_asyncio(response: bytes, words: str) -> None:
+    """The client for asyncio has the same errors."""
+    with answering(response) as address, pytest.raises(BrokerError, match=words):
+        await AsyncControl(address).call("GET", "/x")
+
+
+def test_a_response_that_is_no_object_is_an_error() -> None:
+    """A whole response that is not a JSON object is a BrokerError with its begin."""
+    words = "GET /x: the answer is b'null'"
+    with (
+        answering(HEAD + b"4\r\n\r\nnull") as address,
+        pytest.raises(BrokerError, match=words),
+    ):
+        Control(address).call("GET", "/x")
+    with answering(HEAD + b"3\r\n\r\na b") as address:
+        assert Control(address).text("/x") == "a b"

@@ -167,6 +167,21 @@ def test_values_have_names(path: Path) -> None:
     assert not nameless, f"lines {nameless}"
 
 
+@each([path for path in PRODUCT if label(path).startswith("coordinator_server")])
+def test_comprehensions_leave_parameters_alone(path: Path) -> None:
+    """No comprehension gives another meaning to the name of a parameter of its function."""
+    found = [
+        f"line {name.lineno}: {name.id}"
+        for function in functions(tree(path))
+        for names in [{node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}]
+        for comprehension in ast.walk(function)
+        if isinstance(comprehension, ast.comprehension)
+        for name in ast.walk(comprehension.target)
+        if isinstance(name, ast.Name) and name.id in names
+    ]
+    assert not found
+
+
 @each(PRODUCT)
 def test_only_the_doors_catch_everything(path: Path) -> None:
     """Only error boundaries, such as the dispatcher and the group's task, swallow any exception.

@@ -191,7 +191,7 @@ class OffsetChanges(TypedDict):
     """The changes of a group's offsets."""
 
     group: Annotated[str, "group id"]
-    is_dry_run: Annotated[bool, "whether nothing was changed"]
+    dry_run: Annotated[bool, "whether nothing was changed"]
     offsets: Annotated[list[OffsetChange], "by topic and partition"]
 
 

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, ProtocolError
-from protocol.transaction_log import PartitionsSchema, TransactionLogValue
+from protocol.transaction_log import PartitionsSchema, TransactionLogValue, status_name
 
 
 class TransactionState(IntEnum):
@@ -31,7 +31,7 @@ class TransactionState(IntEnum):
     @property
     def label(self) -> str:
         """Kafka's name of the state, as in ListTransactions."""
-        return self.name.title().replace("_", "")
+        return status_name(self)
 
     @property
     def is_ending(self) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from coordinator_server.control import http_connection
 from coordinator_server.control.http import ControlServer
+from coordinator_server.control.lag_history import LagHistory
 from coordinator_server.control.request import ControlRequest, ControlRoute, EventStream
 from coordinator_server.control.route import Parameter
 from coordinator_server.events.log import LOG
@@ -28,7 +30,8 @@ class Served:
             ControlRoute("GET", "/bug", self.fail, (Parameter("key", "text", ""),)),
             ControlRoute("GET", "/half", self.begin),
         ]
-        self.server = ControlServer(cast(Any, None), routes)
+        cluster = SimpleNamespace(brokers={}, clock=SimpleNamespace(now_ms=lambda: 0))
+        self.server = ControlServer(cast(Any, cluster), routes)
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.answer: dict[str, Any] = {"answer": 1}
         self.error: Exception = ZeroDivisionError("secret")
@@ -65,6 +68,7 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
         served.events.append((event, fields))
 
     monkeypatch.setattr(type(LOG), "emit", emit)
+    monkeypatch.setattr(LagHistory, "start", lambda _: None)  # there is no cluster to sample
     await served.server.start("127.0.0.1", 0)
     yield served
     await served.server.stop()

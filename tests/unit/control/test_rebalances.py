@@ -9,8 +9,8 @@ import pytest
 from coordinator_server.control import rebalances
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
+from coordinator_server.core.groups.explain import Cause, Rebalance, RebalanceOutcome, Trigger
 from coordinator_server.rebalances.journal import GATHER_MS
-from tests.harness.rebalances import account
 from tests.unit.control.virtual_time import VirtualTimeNodes
 
 (ROUTE,) = (route for route in ROUTES if route.verb == "groups rebalances")
@@ -18,8 +18,11 @@ from tests.unit.control.virtual_time import VirtualTimeNodes
 
 def ended(nodes: VirtualTimeNodes, *generations: int, group: str = "g") -> None:
     """Let rebalances of a group end; their records are in memory, but not yet in the topic."""
+    cause = Cause(Trigger.MEMBER_LEFT, "m-1", None, "m", "/127.0.0.1", "")
     for generation in generations:
-        nodes.journal.take(group, account(generation))
+        rebalance = Rebalance(cause, generation - 1, None, 1_000)
+        outcome = RebalanceOutcome.STABLE
+        nodes.journal.take(group, rebalance.end(outcome, "consumer", 2_000, generation=generation))
     nodes.turn()
 
 

@@ -12,9 +12,10 @@ import pytest
 from coordinator_server.control import metrics
 from coordinator_server.control.request import ControlRequest
 from coordinator_server.control.state import ControlOptions, ControlState
-from coordinator_server.metrics import lag, scrape
+from coordinator_server.metrics import lag
 from coordinator_server.metrics.families import SAMPLES_PER_CHUNK, text
 from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
+from coordinator_server.metrics.scrape import scraper_of
 from protocol.batch import Record, build_batch
 from protocol.control_record import EndTransaction
 from tests.harness.clock import START_MS
@@ -305,20 +306,19 @@ async def test_a_step_that_raises_ends_the_scrape(
 
 
 async def test_the_measurement_of_the_event_loop_ends_with_the_scraper(
-    nodes: CountingNodes, monkeypatch: pytest.MonkeyPatch
+    nodes: CountingNodes,
 ) -> None:
     """The control server stops the timer; a later scrape starts another one."""
-    monkeypatch.setattr(scrape, "LOOP_INTERVAL_S", 0.001)
     state = ControlState(nodes.cluster, ControlOptions(), None)
     await metrics.metrics(ControlRequest(nodes.cluster, {}, {}, b"", state=state))
-    await asyncio.sleep(0.05)
+    first = state.scraper
+    assert first is not None
+    assert first._timer is not None
+    assert not first._timer.cancelled()
     state.stop()
-    counts = nodes.cluster.shared.counts
-    assert counts is not None
-    before = sum(counts.loop_lag.counts)
-    assert before
-    await asyncio.sleep(0.05)
-    assert sum(counts.loop_lag.counts) == before
-    assert await nodes.samples()
-    await asyncio.sleep(0.05)
-    assert sum(counts.loop_lag.counts) > before
+    assert first._timer.cancelled()
+    second = await scraper_of(nodes.cluster)
+    assert second is not None
+    assert second is not first
+    assert second._timer is not None
+    assert not second._timer.cancelled()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,12 +63,57 @@ def test_a_boolean_parameter_is_a_flag(sent: Sent) -> None:
         (("topics", "create", "t", "--partitions", "x"), "--partitions is x, which is not"),
         (("offsets", "set", "g", "--offsets", "{"), "--offsets is {, which is not JSON"),
         (("quotas", "alter", "--set", "a=x"), "--set a is x, which is not a number"),
+        (("topics", "show", ""), "TOPIC is empty: name of a topic is needed"),
+        (("records", "show", "t", "0", ""), "OFFSET is empty"),
+        (("offsets", "set", "g", "--body", "LIST"), "is not a JSON object, but [1]"),
+        (("offsets", "set", "g", "--body", "BROKEN"), "is not JSON: "),
+        (("offsets", "set", "g", "--body", "/none"), "--body /none: No such file"),
+        (("topics", "list", "--http-user", "bob", "--password-file", "/none"), "/none: No such"),
+        (("topics", "list", "--http-user", "bob", "--password-file", "EMPTY"), "password is empty"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_option(
-    sent: Sent, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+    sent: Sent,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    message: str,
 ) -> None:
     """A wrong value of an option is an error with exit code 2; no request is sent."""
-    assert ctl.main(arguments) == 2
+    files = {"LIST": "[1]", "BROKEN": "{", "EMPTY": "\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    paths = [str(tmp_path / word) if word in files else word for word in arguments]
+    assert ctl.main(paths) == 2
     assert message in capsys.readouterr().err
     assert sent == []
+
+
+def test_a_password_is_not_an_argument(
+    sent: Sent, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ctl login` reads the password from a file; there is no option for the password itself."""
+    (tmp_path / "password").write_text("secret\n")
+    file = ("--password-file", str(tmp_path / "password"))
+    assert ctl.main(["login", "--user", "bob", *file]) == 0
+    assert sent == [("POST", "/login", {}, {"user": "bob", "password": "secret"})]
+    with pytest.raises(SystemExit):
+        ctl.main(["login", "--user", "bob", "--password", "secret"])
+    assert "secret" not in capsys.readouterr().out
+
+
+def test_a_request_logs_in_with_the_password_of_standard_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`--http-user` sends name and password as Authorization: Basic."""
+    logins: list[tuple[str, str] | None] = []
+
+    def call(self: Control, *_: Any, **_options: Any) -> dict[str, Any]:
+        logins.append(self.login)
+        assert b"Authorization: Basic Ym9iOnM6w7w=\r\n" in self.encoded("GET", "/", None, None)
+        return {}
+
+    monkeypatch.setattr(Control, "call", call)
+    monkeypatch.setattr("sys.stdin", StringIO("s:ü\n"))
+    assert ctl.main(["topics", "list", "--http-user", "bob"]) == 0
+    assert logins == [("bob", "s:ü")]

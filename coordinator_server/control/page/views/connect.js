@@ -132,9 +132,9 @@ function scripts(listener) {
     ? ""
     : `# client.properties:\n${properties(listener).replace(/^/gm, "#   ")}\n`;
   const at = `--bootstrap-server ${listener.address}${option}`;
-  return `${file}coordinator-server kafka-topics ${at} --create --topic orders --partitions 3
-coordinator-server kafka-console-producer ${at} --topic orders
-coordinator-server kafka-console-consumer ${at} --topic orders --group app --from-beginning
+  return `${file}coordinator-server topics ${at} --create --topic orders --partitions 3
+coordinator-server produce ${at} --topic orders
+coordinator-server consume ${at} --topic orders --group app --from-beginning
 `;
 }
 

@@ -383,7 +383,7 @@ function changes(name, { members, type }, partitions) {
     const list = answer.offsets.map(
       (row) => `${row.topic}-${row.partition} ${count(row.before)} → ${count(row.after)}`,
     );
-    return `${answer.is_dry_run ? "Would set" : "Set"} ${list.join(", ")}`;
+    return `${answer.dry_run ? "Would set" : "Set"} ${list.join(", ")}`;
   };
   const topics = [...new Set(partitions.map((row) => row.topic))];
   return [

@@ -69,8 +69,8 @@ class ClassicMembership:
         old_member_id = member.member_id
         assert member.group_instance_id is not None
         self.members = {
-            new_member_id if member_id == old_member_id else member_id: member
-            for member_id, member in self.members.items()
+            new_member_id if member_id == old_member_id else member_id: known_member
+            for member_id, known_member in self.members.items()
         }
         self.static_ids[member.group_instance_id] = new_member_id
         if self.leader_id == old_member_id:

@@ -179,7 +179,7 @@ class ControlServer:
         except ValueError as error:
             raise ControlError(400, f"{head.target!r} is not an address: {error}") from error
         # Split before decoding, because a group id may contain a slash.
-        path = [unquote(segment) for segment in split.path.strip("/").split("/")]
+        path = [_unquoted(segment) for segment in split.path.strip("/").split("/")]
         route, parameters = await self._find(head, path, client_host)
         user = None
         if not route.is_public:
@@ -276,6 +276,14 @@ def _is_foreign(origin: str, host: str | None) -> bool:
         return urlsplit(origin).netloc != host
     except ValueError:
         return True
+
+
+def _unquoted(segment: str) -> str:
+    """Return the text of a quoted segment of a path. Raises ControlError."""
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError as error:
+        raise ControlError(400, f"{segment[:200]} is not quoted UTF-8") from error
 
 
 def _match(pattern: str, path: list[str]) -> dict[str, str] | None:

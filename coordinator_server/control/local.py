@@ -202,9 +202,16 @@ def status_of(error_code: int) -> int:
 
 
 def error_text(error_code: int, message: str | None = None) -> str:
-    """Return Kafka's name of an error, and the message if there is one."""
-    name = ErrorCode(error_code).name
+    """Return Kafka's name of an error with its message, otherwise with what to do, if known."""
+    name, message = ErrorCode(error_code).name, message or _ADVICE.get(error_code)
     return f"{name}: {message}" if message else name
+
+
+_ADVICE: dict[int, str] = {
+    ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has members; stop them first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member is subscribed to the topic; stop it first",
+}
 
 
 _STATUS: dict[int, int] = {

@@ -94,6 +94,8 @@ class ControlState:
         if requires_login:
             challenge = {"WWW-Authenticate": 'Basic realm="coordinator-server", charset="UTF-8"'}
             text = "log in as a user of the broker: POST /login, or Authorization: Basic"
+            if given:
+                text = f"unknown user, wrong password, or ended session: {text}"
             raise ControlError(401, text, challenge)
         if expected is None:
             return None

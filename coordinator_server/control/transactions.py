@@ -13,13 +13,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
+from coordinator_server.control.groups import owners_of
 from coordinator_server.control.local import TIMEOUT_SECONDS, ask, check
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -111,20 +112,29 @@ def _stuck_groups(
         for task in tuple(broker.groups.tasks.values()):
             group = task.group
             if not group.is_dead and request.sees_group(group.group_id):
-                stuck += _stuck(group, held)
+                stuck += _stuck(request, group, held)
             yield
     return sorted(stuck, key=lambda entry: (entry["group"], entry["topic"], entry["partition"]))
 
 
-def _stuck(group: Group, held: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _stuck(
+    request: ControlRequest, group: Group, held: list[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    owners: Container[tuple[str, int]] | None = None
     for partition in held:
-        commit = group.offsets.by_topic.get(partition["topic"], {}).get(partition["partition"])
-        if commit is not None and commit.offset >= partition["last_stable_offset"]:
+        topic, index = partition["topic"], partition["partition"]
+        commit = group.offsets.by_topic.get(topic, {}).get(index)
+        if commit is None:
+            owners = owners_of(request, group) if owners is None else owners
+            is_stuck = (topic, index) in owners
+        else:
+            is_stuck = commit.offset >= partition["last_stable_offset"]
+        if is_stuck:
             yield {
                 "group": group.group_id,
-                "topic": partition["topic"],
-                "partition": partition["partition"],
-                "offset": commit.offset,
+                "topic": topic,
+                "partition": index,
+                "offset": None if commit is None else commit.offset,
                 "records_behind": partition["log_end_offset"] - partition["last_stable_offset"],
             }
 

@@ -125,8 +125,8 @@ REBALANCES = Table(
 
 STATUS = Table(
     "status",
-    "Verdict on each group and partition by Burrow's rules, amended: the window is a "
-    "time, the lag is computed from the data log, and members are considered. The "
+    "Verdict on each group and partition by a changed form of Burrow's rules: the "
+    "window is a time span, the lag is computed from the data log, and members are considered. The "
     "row of a group has a null topic and the worst status of its partitions.",
     ("group", "topic", "partition"),
     (

@@ -261,7 +261,7 @@ def test_a_group_with_members_keeps_its_offsets(api: ControlApi, broker: Broker)
         broker.wait_for_group("app", members=1)
         reset: groups.OffsetReset = {"to": "earliest", "topics": ["orders"]}
         status, message = refused(api.offsets_reset, "app", reset)
-        assert (status, "UNKNOWN_MEMBER_ID" in message) == (409, True)
+        assert (status, "UNKNOWN_MEMBER_ID: the group has members" in message) == (409, True)
         assert "NON_EMPTY_GROUP" in refused(api.groups_delete, "app")[1]
         lag = api.groups_lag("app")["partitions"]
         assert {one["client_id"] for one in lag} == {"reader"}

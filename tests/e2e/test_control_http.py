@@ -391,6 +391,7 @@ def test_a_number_that_is_not_finite_is_400(server: Server, text: str) -> None:
         (b"POST /topics/t/records HTTP/1.1\r\nHost: elsewhere\r\n", 403),
         (b"POST /nowhere HTTP/1.1\r\n" + HOST, 404),
         (b"PUT /topics/t HTTP/1.1\r\n" + HOST, 405),
+        (b"PUT /groups/%FF/offsets HTTP/1.1\r\n" + HOST, 400),
         (b"POST /topics/t/records?no=1 HTTP/1.1\r\n" + HOST, 400),
         (TOPIC % b"t", 413),
         (b"POST /login HTTP/1.1\r\n" + HOST, 413),

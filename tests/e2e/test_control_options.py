@@ -7,10 +7,11 @@ import threading
 
 import pytest
 from jsonschema import ValidationError
+from kafka import KafkaConsumer, KafkaProducer
 
 from coordinator_server.testing.api import ControlApi
 from tests.e2e.control_api import CheckedControl, http_address, refused
-from tests.support import Serve
+from tests.support import Broker, Serve, wait_for
 
 HEAD = "HTTP/1.1 {} Status\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n"
 
@@ -78,9 +79,32 @@ def test_a_new_plain_password_ends_the_sessions() -> None:
         admin, eve = of("admin", "a"), of("eve", "e")
         eve.cluster_show()
         admin.settings_alter({"set": {name: jaas.format("new")}}, broker=1)
-        assert refused(eve.cluster_show)[0] == 401
+        status, message = refused(eve.cluster_show)
+        assert (status, "wrong password, or ended session" in message) == (401, True)
         assert refused(of, "eve", "e")[0] == 401
         of("eve", "new").cluster_show()
         admin.cluster_show()
         assert "user=eve" in serve.log_lines("authentication.failed")[0]
         assert serve.stop() == 0
+
+
+def test_a_group_without_a_commit_waits_for_a_transaction() -> None:
+    """A group whose member has the blocked partition is shown, although it has no offset yet."""
+    with Broker() as broker:
+        servers = broker.bootstrap_servers
+        broker.create_topic("orders", 1)
+        producer = KafkaProducer(bootstrap_servers=servers, transactional_id="payments")
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", b"open").get(10)
+        reader = KafkaConsumer(
+            "orders", bootstrap_servers=servers, group_id="ledger", enable_auto_commit=False
+        )
+        wait_for(lambda: reader.poll(100) or reader.assignment(), "an assignment")
+        stuck = broker.api.transactions_show("payments")["stuck_groups"]
+        assert [(one["group"], one["offset"], one["records_behind"]) for one in stuck] == [
+            ("ledger", None, 1)
+        ]
+        reader.close()
+        producer.abort_transaction()
+        producer.close()

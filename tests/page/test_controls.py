@@ -201,7 +201,7 @@ def test_a_transaction_is_aborted(broker: Broker, open_view: Callable[..., View]
     wait_for(lambda: "till" in str(view.rows(held)), "the partition")
     view.table("Transactional ids").get_by_role("link", name="till").click()
     view.shown("Transaction till")
-    stuck = view.rows("Groups that have read up to the transaction")
+    stuck = view.rows("Groups that wait for the end of the transaction")
     assert [row[:3] for row in stuck] == [["behind", "paid-0", "0"]]
     view.button("Abort the transaction").click()
     view.confirm("Abort the transaction")

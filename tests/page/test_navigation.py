@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from tests.page.browser import View, link, wait_for
-from tests.page.workload import CLASSIC, IDLE, MODERN, SHARE, TOPIC, TRANSACTION, VIEWS, workload
+from tests.page.workload import (
+    CLASSIC,
+    IDLE,
+    MODERN,
+    SETTINGS,
+    SHARE,
+    TOPIC,
+    TRANSACTION,
+    VIEWS,
+    workload,
+)
 from tests.support import Broker
 
 pytestmark = pytest.mark.nightly
@@ -31,7 +41,7 @@ NAMES = [
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker with clients of every kind."""
-    with Broker() as broker, workload(broker):
+    with Broker(SETTINGS) as broker, workload(broker):
         yield broker
 
 

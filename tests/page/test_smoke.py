@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.page.browser import NARROW, WIDE, View
-from tests.page.workload import VIEWS, workload
+from tests.page.workload import SETTINGS, VIEWS, workload
 from tests.support import Broker
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker with clients of every kind."""
-    with Broker() as broker, workload(broker):
+    with Broker(SETTINGS) as broker, workload(broker):
         yield broker
 
 

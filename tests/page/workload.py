@@ -40,6 +40,14 @@ VIEWS: tuple[tuple[str, ...], ...] = (
 """Every view of the page with this workload, by the parts of its link."""
 
 
+LOCK_MS = 3_600_000
+SETTINGS = {
+    "group.share.max.record.lock.duration.ms": LOCK_MS,
+    "group.share.record.lock.duration.ms": LOCK_MS,
+}
+"""Settings of the broker, so that acquired records stay acquired."""
+
+
 class Polled:
     """A consumer that is polled in a thread of its own until it is closed."""
 
@@ -90,7 +98,16 @@ def share_consumer(bootstrap: str, group: str, topic: str = SHARED) -> Polled:
         }
     )
     own.subscribe([topic])
-    return Polled(own, lambda: time.sleep(0.2) if own.poll(0.2) else None)
+    acquired: list[object] = []
+
+    def poll() -> None:
+        # The next poll would fail, because the acquired records are not acknowledged.
+        if acquired:
+            time.sleep(0.1)
+        else:
+            acquired.extend(own.poll(0.2) or ())
+
+    return Polled(own, poll)
 
 
 def open_transaction(bootstrap: str, name: str, topic: str = PAID) -> Producer:

@@ -191,6 +191,28 @@ export function field({ name, label, type = "text", value, options, hint, oninpu
   return h("label", null, h("span", null, label), input, hint ? h("small", null, hint) : null);
 }
 
+/** Return a checkbox with its label. */
+export function checkbox(label, properties) {
+  return h("label", { class: "check" }, h("input", { type: "checkbox", ...properties }), label);
+}
+
+/** Return the filters of a list. The address of the view has the value of each. */
+export function filters(parts, query, fields) {
+  const change = ({ target }) => {
+    const value = target.type === "checkbox" ? target.checked : target.value;
+    location.replace(place(parts, { ...query, [target.name]: value }));
+  };
+  return h(
+    "form",
+    { class: "filters", onsubmit: (event) => event.preventDefault() },
+    fields.map(({ name, label, type, options }) =>
+      type === "checkbox"
+        ? checkbox(label, { name, checked: query[name] === "true", onchange: change })
+        : field({ name, label, options, value: query[name] ?? "", oninput: change }),
+    ),
+  );
+}
+
 /** Return a button that copies a text. */
 export function copyButton(text, label = "Copy") {
   const onclick = async () => {

@@ -43,12 +43,12 @@ class Transactions(TypedDict):
 
 
 class StuckGroup(TypedDict):
-    """A group that stopped at a blocked partition."""
+    """A group that stopped at a blocked partition, or has it and has not committed yet."""
 
     group: Annotated[str, "group id"]
     topic: Annotated[str, "topic"]
     partition: Annotated[int, "partition"]
-    offset: Annotated[int, "committed offset"]
+    offset: Annotated[int | None, "committed offset"]
     records_behind: Annotated[int, "records between the last stable offset and the log end"]
 
 
@@ -58,7 +58,9 @@ class TransactionDetails(TypedDict):
     transaction: Annotated[Transaction, "the transaction"]
     held_back: Annotated[list[HeldBack], "the partitions that it blocks"]
     stuck_groups: Annotated[
-        list[StuckGroup], "groups whose committed offset is at the last stable offset or after"
+        list[StuckGroup],
+        "groups whose committed offset is at the last stable offset or after, and groups without "
+        "one whose members have the partition",
     ]
 
 

@@ -2,7 +2,7 @@
 
 import { all } from "../api.js";
 import { bytes, count, h, time } from "../dom.js";
-import { action, changeColumn, cluster, field, more, place, remove, table } from "../ui.js";
+import { action, changeColumn, cluster, filters, more, remove, table } from "../ui.js";
 
 // The age changes all the time, and would make every row new.
 const withoutAge = ({ age_ms: _, ...connection }) => connection;
@@ -15,9 +15,6 @@ export const clients = {
     all("/connections", "connections", { filter, topic }, signal),
 
   show({ entries, isWhole }, parts, query) {
-    const change = (name) => (event) => {
-      location.replace(place(["connections"], { ...query, [name]: event.target.value }));
-    };
     const columns = [
       ["Client id", (row) => row.client_id ?? "–"],
       [
@@ -46,22 +43,10 @@ export const clients = {
       "div",
       null,
       h("h1", null, "Connections"),
-      h(
-        "form",
-        { class: "filters", onsubmit: (event) => event.preventDefault() },
-        field({
-          name: "filter",
-          label: "Client id, address or principal contains",
-          value: query.filter ?? "",
-          oninput: change("filter"),
-        }),
-        field({
-          name: "topic",
-          label: "Uses the topic",
-          value: query.topic ?? "",
-          oninput: change("topic"),
-        }),
-      ),
+      filters(["connections"], query, [
+        { name: "filter", label: "Client id, address or principal contains" },
+        { name: "topic", label: "Uses the topic" },
+      ]),
       table("Connections", columns.filter(Boolean), entries.map(withoutAge), {
         isTitled: true,
         isPure: true,

@@ -40,6 +40,12 @@ async function lagHistory(group, signal) {
   samples = { group, lag: lag.slice(-MOST_SAMPLES) };
 }
 
+// The time of the first sample after the group had last read everything; null if it is not known.
+function behindSince() {
+  const last = samples.lag.findLastIndex((sample) => sample.lag === 0);
+  return last < 0 ? null : (samples.lag[last + 1]?.at_ms ?? null);
+}
+
 async function rebalancesOf(group, signal) {
   const target = path("groups", group, "rebalances");
   const { entries, isWhole } = await all(target, "rebalances", null, signal, MOST_REBALANCES, 100);
@@ -78,7 +84,8 @@ export const group = {
         described.protocol ? ["Assignor", described.protocol] : null,
         ["Coordinator", `broker ${described.coordinator}`],
         ["Lag", `${count(lag.lag)} records, ${duration(lag.time_lag_ms)}`],
-        lag.time_lag_ms ? ["Behind since", time(lag.now_ms - lag.time_lag_ms)] : null,
+        lag.time_lag_ms ? ["Oldest unread record", time(lag.now_ms - lag.time_lag_ms)] : null,
+        lag.lag && behindSince() ? ["Behind since", time(behindSince())] : null,
         lag.lost ? ["Lost", `${count(lag.lost)} records were deleted unread`] : null,
       ),
       described.under_way?.length ? words("Rebalance in progress", described.under_way) : null,
@@ -349,7 +356,7 @@ function lagTable(partitions) {
     ["End", (row) => count(row.end_offset), "number"],
     ["Lag, records", (row) => count(row.lag), "number"],
     ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
-    ["Behind since", (row) => time(row.lagging_since_ms)],
+    ["Oldest unread record", (row) => time(row.lagging_since_ms)],
     ["Last commit", (row) => time(row.commit_timestamp_ms)],
     ["Owner", (row) => row.client_id ?? "–"],
     ["Lost", (row) => count(row.lost), "number"],

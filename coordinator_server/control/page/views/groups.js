@@ -2,7 +2,7 @@
 
 import { all } from "../api.js";
 import { count, duration, h, time } from "../dom.js";
-import { brokerNow, field, link, more, place, state, table } from "../ui.js";
+import { brokerNow, filters, link, more, state, table } from "../ui.js";
 
 const TYPES = [
   ["", "all types"],
@@ -31,9 +31,6 @@ export const groups = {
     all("/groups", "groups", { filter, type, times: true }, signal),
 
   show({ entries, isWhole }, parts, query) {
-    const change = (name) => (event) => {
-      location.replace(place(["groups"], { ...query, [name]: event.target.value }));
-    };
     const sorted = [...entries].sort(COMPARE[query.order] ?? COMPARE.name);
     const columns = [
       ["Group", (row) => link(["groups", row.group], row.group)],
@@ -43,37 +40,21 @@ export const groups = {
       ["Generation", (row) => count(row.generation), "number"],
       ["Lag, records", (row) => count(row.lag), "number"],
       ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
-      ["Behind since", (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–")],
+      [
+        "Oldest unread record",
+        (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–"),
+      ],
       ["Coordinator", (row) => `broker ${row.coordinator}`],
     ];
     return h(
       "div",
       null,
       h("h1", null, "Groups"),
-      h(
-        "form",
-        { class: "filters", onsubmit: (event) => event.preventDefault() },
-        field({
-          name: "filter",
-          label: "Name contains",
-          value: query.filter ?? "",
-          oninput: change("filter"),
-        }),
-        field({
-          name: "type",
-          label: "Type",
-          options: TYPES,
-          value: query.type,
-          onchange: change("type"),
-        }),
-        field({
-          name: "order",
-          label: "Order",
-          options: ORDERS,
-          value: query.order,
-          onchange: change("order"),
-        }),
-      ),
+      filters(["groups"], query, [
+        { name: "filter", label: "Name contains" },
+        { name: "type", label: "Type", options: TYPES },
+        { name: "order", label: "Order", options: ORDERS },
+      ]),
       table("Groups", columns, sorted, {
         isPure: true,
         key: (row) => row.group,

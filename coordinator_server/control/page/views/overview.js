@@ -71,7 +71,10 @@ function groupsBehind(groups) {
     ["State", (row) => state(row.state)],
     ["Lag, records", (row) => count(row.lag), "number"],
     ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
-    ["Behind since", (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–")],
+    [
+      "Oldest unread record",
+      (row) => (row.time_lag_ms ? time(brokerNow() - row.time_lag_ms) : "–"),
+    ],
     ["Members", (row) => count(row.members), "number"],
   ];
   const rest = groups.length - MOST;

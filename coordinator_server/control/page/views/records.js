@@ -2,7 +2,7 @@
 
 import { call, get, path } from "../api.js";
 import { bytes, count, h, time } from "../dom.js";
-import { action, facts, field, form, link, place, table } from "../ui.js";
+import { action, checkbox, facts, field, form, link, place, table } from "../ui.js";
 
 const FORMATS = ["auto", "text", "json", "hex", "base64"];
 const POSITIONS = [
@@ -230,12 +230,7 @@ function filters(topic, query) {
     field({ name: "value", label: "Value contains", value: query.value ?? "" }),
     field({ name: "header", label: "Has the header", value: query.header ?? "" }),
     field({ name: "format", label: "Shown as", options: FORMATS, value: query.format }),
-    h(
-      "label",
-      { class: "check" },
-      h("input", { type: "checkbox", name: "follow", checked: query.follow === "true" }),
-      "follow new records",
-    ),
+    checkbox("follow new records", { name: "follow", checked: query.follow === "true" }),
     h("button", { type: "submit" }, "Show"),
   );
 }

@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { h } from "../dom.js";
-import { field, form, lines, pairs, place, table } from "../ui.js";
+import { filters, form, lines, pairs, table } from "../ui.js";
 
 const CHANGED = (row) => row.source !== "DEFAULT_CONFIG";
 
@@ -49,35 +49,15 @@ export const settings = {
   load: (parts, { filter, broker }, signal) => get("/settings", { filter, broker }, signal),
 
   show({ configs }, parts, query) {
-    const change = (name) => (event) => {
-      const value = event.target.type === "checkbox" ? event.target.checked : event.target.value;
-      location.replace(place(["settings"], { ...query, [name]: value }));
-    };
     const shown = query.changed === "true" ? configs.filter(CHANGED) : configs;
     return h(
       "div",
       null,
       h("h1", null, "Settings"),
-      h(
-        "form",
-        { class: "filters", onsubmit: (event) => event.preventDefault() },
-        field({
-          name: "filter",
-          label: "Name contains",
-          value: query.filter ?? "",
-          oninput: change("filter"),
-        }),
-        h(
-          "label",
-          { class: "check" },
-          h("input", {
-            type: "checkbox",
-            checked: query.changed === "true",
-            onchange: change("changed"),
-          }),
-          "only settings that are not default",
-        ),
-      ),
+      filters(["settings"], query, [
+        { name: "filter", label: "Name contains" },
+        { name: "changed", label: "only settings that are not default", type: "checkbox" },
+      ]),
       form(
         "Change settings of all brokers",
         [

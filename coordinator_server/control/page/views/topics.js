@@ -5,7 +5,7 @@ import { bytes, count, counted, h } from "../dom.js";
 import {
   action,
   facts,
-  field,
+  filters,
   form,
   isWritable,
   lines,
@@ -29,10 +29,6 @@ export const topics = {
     all("/topics", "topics", { filter, internal: internal === "true" }, signal, 10_000),
 
   show({ entries, isWhole }, parts, query) {
-    const change = (name) => (event) => {
-      const value = event.target.type === "checkbox" ? event.target.checked : event.target.value;
-      location.replace(place(["topics"], { ...query, [name]: value }));
-    };
     const columns = [
       ["Topic", (row) => link(["topics", row.topic], row.topic)],
       ["Partitions", (row) => count(row.partitions.length), "number"],
@@ -44,26 +40,10 @@ export const topics = {
       "div",
       null,
       h("h1", null, "Topics"),
-      h(
-        "form",
-        { class: "filters", onsubmit: (event) => event.preventDefault() },
-        field({
-          name: "filter",
-          label: "Name contains",
-          value: query.filter ?? "",
-          oninput: change("filter"),
-        }),
-        h(
-          "label",
-          { class: "check" },
-          h("input", {
-            type: "checkbox",
-            checked: query.internal === "true",
-            onchange: change("internal"),
-          }),
-          "with internal topics",
-        ),
-      ),
+      filters(["topics"], query, [
+        { name: "filter", label: "Name contains" },
+        { name: "internal", label: "with internal topics", type: "checkbox" },
+      ]),
       table("Topics", columns, entries, {
         isPure: true,
         key: (row) => row.topic,
@@ -168,7 +148,7 @@ function clientTable(clients, name) {
   ];
   return table("Open connections that produce to this topic or fetch from it", columns, clients, {
     key: (row) => `client ${row.id}`,
-    empty: "none since the start of the control server",
+    empty: "none is open now",
   });
 }
 

@@ -85,7 +85,7 @@ export const transaction = {
       ),
       h("h2", null, "What is stuck behind it"),
       heldTable(held),
-      table("Groups that have read up to the transaction", columns, stuck, {
+      table("Groups that wait for the end of the transaction", columns, stuck, {
         key: (row) => `stuck ${row.group} ${row.topic}-${row.partition}`,
         empty: "no group waits for it",
       }),

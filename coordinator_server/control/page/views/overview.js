@@ -33,7 +33,7 @@ export const overview = {
         ["Topics", count(now.counts.topics)],
         ["Partitions", count(now.counts.partitions)],
         ["Groups", link(["groups"], count(now.counts.groups))],
-        ["Connections", link(["connections"], count(now.counts.connections))],
+        brokers && ["Connections", link(["connections"], count(now.counts.connections))],
         ["Open transactions", link(["transactions"], count(now.counts.open_transactions))],
         now.offline_partitions
           ? ["Partitions without a leader", count(now.offline_partitions)]
@@ -47,7 +47,9 @@ export const overview = {
         ["Version", now.version],
         ["Behaves as Apache Kafka", now.kafka_version],
         ["Cluster id", h("code", null, now.cluster_id)],
-        ["Data", now.data_directory, now.is_ephemeral ? " (deleted with the process)" : ""],
+        now.data_directory
+          ? ["Data", now.data_directory, now.is_ephemeral ? " (deleted with the process)" : ""]
+          : null,
         ["Started", time(now.started_at_ms)],
       ),
     );

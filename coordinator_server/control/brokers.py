@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 async def cluster(request: ControlRequest) -> dict[str, Any]:
-    """GET /cluster: describe the cluster as a whole."""
+    """GET /cluster: describe the cluster as a whole.
+
+    As in Kafka, every user may know the cluster id, the brokers and the controller (Metadata,
+    DescribeCluster); the data directory needs DESCRIBE on the cluster (DescribeLogDirs).
+    """
     its, state = request.cluster, request.state
     assert state is not None
-    leaders, partitions = await in_steps(_leaders(its))
-    transactions = [
-        entry.metadata
-        for broker in its.brokers.values()
-        for entry in broker.transactions.ids.values()
-    ]
+    leaders, _ = await in_steps(_leaders(its))
+    may_describe = request.allows("DESCRIBE", "CLUSTER", "kafka-cluster")
     return {
         "cluster_id": its.cluster_id,
         "version": __version__,
@@ -45,12 +45,10 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
         "running": len(its.brokers),
         "offline_partitions": leaders[-1],
         "counts": {
-            "topics": sum(1 for _ in its.topics.all_topics()),
-            "partitions": partitions,
-            "groups": sum(len(broker.groups.tasks) for broker in its.brokers.values()),
-            "connections": sum(map(its.servers.connection_count, its.node_ids)),
-            "transactions": len(transactions),
-            "open_transactions": sum(not transaction.state.is_idle for transaction in transactions),
+            **await in_steps(_counts(request)),
+            "connections": (
+                sum(map(its.servers.connection_count, its.node_ids)) if may_describe else 0
+            ),
         },
         "security": {
             "has_authorizer": its.security.authorizer is not None,
@@ -60,9 +58,32 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
         },
         "started_at_ms": state.started_at_ms,
         "now_ms": its.clock.now_ms(),
-        "data_directory": its.topics.volume()[0],
+        "data_directory": its.topics.volume()[0] if may_describe else None,
         "is_ephemeral": its.config.ephemeral,
     }
+
+
+def _counts(request: ControlRequest) -> Computation[dict[str, int]]:
+    """Return the numbers of what the user may describe, in steps."""
+    its = request.cluster
+    counts = dict.fromkeys(
+        ("topics", "partitions", "groups", "transactions", "open_transactions"), 0
+    )
+    for topic in tuple(its.topics.all_topics()):
+        if request.sees_topic(topic.name):
+            counts["topics"] += 1
+            counts["partitions"] += len(topic.partitions)
+        yield
+    for broker in tuple(its.brokers.values()):
+        for group_id in tuple(broker.groups.tasks):
+            counts["groups"] += request.sees_group(group_id)
+            yield
+        for name, entry in tuple(broker.transactions.ids.items()):
+            if request.allows("DESCRIBE", "TRANSACTIONAL_ID", name):
+                counts["transactions"] += 1
+                counts["open_transactions"] += not entry.metadata.state.is_idle
+            yield
+    return counts
 
 
 def _leaders(its: Cluster) -> Computation[tuple[Counter[int], int]]:

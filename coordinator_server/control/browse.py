@@ -107,8 +107,9 @@ class Page:
             _, number, _ = heappop(self._heads)
             record, batch = self._waiting.pop(number)
             partition = self._partitions[number].index
-            self.records.append(described(record, partition, batch, how, most_bytes))
-            self._shown_bytes += _shown_bytes(self.records[-1])
+            shown = yield from described(record, partition, batch, how, most_bytes)
+            self.records.append(shown)
+            self._shown_bytes += _shown_bytes(shown)
             self.positions[number] = record.offset + 1
             yield
             if not self._is_tired:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.brokers import broker_id
 from coordinator_server.control.errors import ControlError, natural_number
+from coordinator_server.control.pace import in_steps
+from coordinator_server.control.pages import first
 from coordinator_server.counting.connections import CountedConnection
 from protocol.errors import ErrorCode
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coordinator_server.control.request import ControlRequest
+    from coordinator_server.steps import Computation
 
 
 async def connections(request: ControlRequest) -> dict[str, Any]:
@@ -22,26 +25,33 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
     after = _number(values["after"] or "0", "after")
     broker = None if values["broker"] is None else broker_id(request.cluster, values["broker"])
     now_ms = time.time_ns() // 1_000_000
-    wanted = sorted(
-        (
-            (connection.number, node_id, connection)
-            for node_id, connection in _all(request)
-            if connection.number > after
-            and broker in (None, node_id)
-            and _matches(request, connection)
-        ),
+    wanted = (
+        (connection.number, node_id, connection)
+        if connection.number > after and broker in (None, node_id) and _matches(request, connection)
+        else None
+        for node_id, connection in _all(request)
     )
-    page = wanted[: values["limit"]]
+    page = await in_steps(first(wanted, values["limit"] + 1))
+    has_more = len(page) > values["limit"]
+    del page[values["limit"] :]
     return {
-        "connections": [
-            _connection(request, node_id, connection, now_ms) for _, node_id, connection in page
-        ],
-        "next": str(page[-1][0]) if len(wanted) > len(page) else None,
+        "connections": await in_steps(_described(request, page, now_ms)),
+        "next": str(page[-1][0]) if has_more else None,
     }
 
 
+def _described(
+    request: ControlRequest, page: list[tuple[int, int, CountedConnection]], now_ms: int
+) -> Computation[list[dict[str, Any]]]:
+    described = []
+    for _, node_id, connection in page:
+        described.append(_connection(request, node_id, connection, now_ms))
+        yield
+    return described
+
+
 def _all(request: ControlRequest) -> Iterator[tuple[int, CountedConnection]]:
-    for node_id, server in request.cluster.servers.by_id.items():
+    for node_id, server in tuple(request.cluster.servers.by_id.items()):
         for connection in server.connections.open_connections():
             if isinstance(connection, CountedConnection):
                 yield node_id, connection
@@ -70,6 +80,7 @@ def _connection(
     """Describe a connection, with the topics that the user may see."""
     name, version = connection.software
     connection.settle()
+    in_progress = connection.use_in_progress
     uses = sorted(
         connection.uses.values(), key=lambda use: (use.traffic.spec.key, use.traffic.version)
     )
@@ -85,7 +96,7 @@ def _connection(
         "connected_at_ms": connection.opened_at_ms,
         "age_ms": max(0, now_ms - connection.opened_at_ms),
         "last_request_at_ms": connection.last_request_at_ms,
-        "requests": sum(use.requests for use in uses),
+        "requests": sum(use.requests for use in uses) + (in_progress is not None),
         "errors": sum(use.error_count for use in uses),
         "bytes_in": sum(use.received_bytes for use in uses),
         "bytes_out": sum(use.sent_bytes for use in uses),
@@ -93,7 +104,7 @@ def _connection(
             {
                 "api": use.traffic.spec.name,
                 "version": use.traffic.version,
-                "requests": use.requests,
+                "requests": use.requests + (use is in_progress),
                 "errors": use.error_count,
                 "last_error": _error(use.last_error),
             }

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from coordinator_server.control.errors import ControlError, shown
+from coordinator_server.control.json_steps import written_compactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
+    from coordinator_server.steps import Computation
     from protocol.batch import Record
     from protocol.batch_header import BatchHeader
+
+S = TypeVar("S", str, bytes)
 
 _CONTROLS = bytes((*range(9), *range(11, 13), *range(14, 32), 127))
 """Bytes that text does not have: all ASCII control characters but tab and line ends."""
@@ -21,6 +25,8 @@ _CONTROLS = bytes((*range(9), *range(11, 13), *range(14, 32), 127))
 _CONFLUENT_MAGIC, _CONFLUENT_BYTES = 0, 5
 _JSON_BYTES = 1024 * 1024
 _UTF8_MOST_BYTES = 4
+_STEP_BYTES = 192 * 1024
+"""Size of the parts of large contents; base64 needs a multiple of 12."""
 
 
 # --- bytes as text --------------------------------------------------------------------------------
@@ -28,27 +34,30 @@ _UTF8_MOST_BYTES = 4
 
 def described(
     record: Record, partition: int, batch: BatchHeader, how: str, most: int
-) -> dict[str, Any]:
-    """Return a record in the shape `records.Record`.
+) -> Computation[dict[str, Any]]:
+    """Return a record in the shape `records.Record`, in steps.
 
     `how` is the format, and `most` the shown bytes of each content.
     """
+    key = yield from content(record.key, how, most)
+    value = yield from content(record.value, how, most)
+    headers = []
+    for name, data in record.headers:
+        headers.append({"name": name, "value": (yield from content(data, how, most))})
     return {
         "partition": partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "timestamp_type": "LogAppendTime" if batch.log_append_time else "CreateTime",
-        "key": content(record.key, how, most),
-        "value": content(record.value, how, most),
-        "headers": [
-            {"name": name, "value": content(value, how, most)} for name, value in record.headers
-        ],
+        "key": key,
+        "value": value,
+        "headers": headers,
         "producer_id": batch.producer_id if batch.producer_id >= 0 else None,
         "is_transactional": batch.is_transactional,
     }
 
 
-def content(data: bytes | None, how: str, most: int) -> dict[str, Any]:
+def content(data: bytes | None, how: str, most: int) -> Computation[dict[str, Any]]:
     """Return bytes in the shape `records.Content`: at most the first `most` of them."""
     if data is None:
         return _shown("null", None, 0)
@@ -57,11 +66,11 @@ def content(data: bytes | None, how: str, most: int) -> dict[str, Any]:
     if is_framed and how in ("auto", "json"):
         # The header of Confluent's serializers is not shown before JSON.
         body = data[_CONFLUENT_BYTES:]
-        name, text = _rendered(body[:most], how, is_cut=len(body) > most)
+        name, text = yield from _rendered(body[:most], how, is_cut=len(body) > most)
         if name == "json":
             return _shown(name, text, len(data), schema_id=schema_id)
     is_cut = len(data) > most
-    name, text = _rendered(data[:most], how, is_cut=is_cut)
+    name, text = yield from _rendered(data[:most], how, is_cut=is_cut)
     return _shown(name, text, len(data), is_cut=is_cut, schema_id=schema_id)
 
 
@@ -82,15 +91,19 @@ def _shown(
     }
 
 
-def _rendered(data: bytes, how: str, *, is_cut: bool) -> tuple[str, str]:
-    """Return the format and the text of the shown bytes."""
+def _rendered(data: bytes, how: str, *, is_cut: bool) -> Computation[tuple[str, str]]:
+    """Return the format and the text of the shown bytes; each kind of work is a step."""
+    if len(data) > _STEP_BYTES:
+        yield
     if how == "hex":
-        return "hex", data.hex()
+        return "hex", (yield from _to_hex(data))
     if how == "base64":
-        return "base64", b2a_base64(data, newline=False).decode()
+        return "base64", (yield from to_base64(data)) or ""
     text = _text(data, is_cut=is_cut)
+    if len(data) > _STEP_BYTES:
+        yield
     if text is None or (how != "text" and len(data.translate(None, _CONTROLS)) < len(data)):
-        return "hex", data.hex()
+        return "hex", (yield from _to_hex(data))
     if how != "text" and not is_cut and _is_json(text, any_value=how == "json"):
         return "json", text
     return "text", text
@@ -119,29 +132,59 @@ def _is_json(text: str, *, any_value: bool) -> bool:
 # --- text as bytes --------------------------------------------------------------------------------
 
 
-def to_bytes(value: Any, how: str, what: str) -> bytes | None:
-    """Return the bytes of a value in a request. Raises ControlError for another format."""
+def to_bytes(value: Any, how: str, what: str) -> Computation[bytes | None]:
+    """Return the bytes of a value in a request, in steps.
+
+    Raises ControlError for another format.
+    """
     if value is None:
         return None
     if how == "json":
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
+        return (yield from written_compactly(value))
+    if isinstance(value, str) and len(value) > _STEP_BYTES:
+        yield
     try:
         if how == "hex":
             return bytes.fromhex(value)
         if how == "text":
             return str.encode(value)
-        return a2b_base64(value, strict_mode=True)
+        return (yield from _from_base64(value))
     except (Base64Error, TypeError, ValueError) as error:
         raise ControlError(400, f"{what} is {how} or null, not {shown(value)}") from error
 
 
-def to_base64(value: bytes | None) -> str | None:
-    """Return base64, or None for Kafka's null."""
-    return None if value is None else b2a_base64(value, newline=False).decode()
+def _from_base64(text: str) -> Computation[bytes]:
+    """Return the bytes of base64, in steps. Raises Base64Error, TypeError."""
+    data = bytearray()
+    for part in _parts(text):
+        if part.endswith("=") and len(data) // 3 * 4 + len(part) < len(text):
+            raise Base64Error("data after the padding")
+        data += a2b_base64(part, strict_mode=True)
+        yield
+    return bytes(data)
 
 
-def has_text(contents: Iterable[bytes | None], text: bytes) -> bool:
-    """Return whether one of the contents has this text."""
-    return any(content is not None and text in content for content in contents)
+def to_base64(value: bytes | None) -> Computation[str | None]:
+    """Return base64, or None for Kafka's null, in steps."""
+    if value is None:
+        return None
+    texts = []
+    for part in _parts(value):
+        texts.append(b2a_base64(part, newline=False).decode())
+        yield
+    return "".join(texts)
+
+
+def _to_hex(data: bytes) -> Computation[str]:
+    """Return hexadecimal digits, in steps."""
+    texts = []
+    for part in _parts(data):
+        texts.append(part.hex())
+        yield
+    return "".join(texts)
+
+
+def _parts(content: S) -> Iterator[S]:
+    """Yield the content in parts of _STEP_BYTES."""
+    for start in range(0, len(content), _STEP_BYTES):
+        yield content[start : start + _STEP_BYTES]

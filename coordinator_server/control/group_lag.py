@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 async def lag(request: ControlRequest) -> dict[str, Any]:
     """GET /groups/GROUP/lag: return the lag of a group by partition. Raises ControlError."""
-    _, group = group_of(request)
+    broker, group = group_of(request)
     reader = LagReader(request.cluster, request)
+    await reader.read_share_groups([(broker.node_id, group)])
     positions, owners = await in_steps(reader.positions(group)), owners_of(request, group)
     rows = await in_steps(_rows(request, reader, positions, owners))
     lags = [row["lag"] for row in rows if row["lag"] is not None]

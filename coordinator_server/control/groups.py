@@ -5,6 +5,7 @@ A group is read between two turns of its task, so its state is consistent.
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -31,22 +32,36 @@ if TYPE_CHECKING:
 
 async def groups(request: ControlRequest) -> dict[str, Any]:
     """GET /groups: list a page of groups."""
+    known: dict[str, tuple[Broker, Group]] = {}
+    page, next_name = await in_steps(page_of_names(request, _listed(request, known)))
+    lags = LagReader(request.cluster, request)
+    await lags.read_share_groups((known[name][0].node_id, known[name][1]) for name in page)
+    return {"groups": await in_steps(_entries(request, lags, known, page)), "next": next_name}
+
+
+def _listed(
+    request: ControlRequest, known: dict[str, tuple[Broker, Group]]
+) -> Iterator[str | None]:
+    """Yield the ids of the groups of a request, which are added to `known`; None for others."""
     kind, state = request.values["type"], request.values["state"]
-    known = {
-        listed_group.group_id: (broker, listed_group)
-        for broker, listed_group in _groups(request.cluster)
-        if (kind is None or listed_group.kind.value == kind)
-        and (state is None or listed_group.listed().group_state == state)
-        and request.sees_group(listed_group.group_id)
-    }
-    page, next_name = page_of_names(request, known)
-    return {"groups": await in_steps(_entries(request, known, page)), "next": next_name}
+    for broker, listed_group in _groups(request.cluster):
+        if (
+            (kind is None or listed_group.kind.value == kind)
+            and (state is None or listed_group.listed().group_state == state)
+            and request.sees_group(listed_group.group_id)
+        ):
+            known[listed_group.group_id] = broker, listed_group
+            yield listed_group.group_id
+        else:
+            yield None
 
 
 def _entries(
-    request: ControlRequest, known: Mapping[str, tuple[Broker, Group]], page: Iterable[str]
+    request: ControlRequest,
+    lags: LagReader,
+    known: Mapping[str, tuple[Broker, Group]],
+    page: Iterable[str],
 ) -> Computation[list[dict[str, Any]]]:
-    lags = LagReader(request.cluster, request)
     entries = []
     for name in page:
         broker, listed_group = known[name]
@@ -136,15 +151,15 @@ def group_of(request: ControlRequest) -> tuple[Broker, Group]:
             return broker, task.group
     if any(broker.groups.is_loading for broker in cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
-    known = sorted(other_group.group_id for _, other_group in _groups(cluster))
-    names = ", ".join([name for name in known if request.sees_group(name)][:20])
+    known = (other_group.group_id for _, other_group in _groups(cluster))
+    names = ", ".join(nsmallest(20, filter(request.sees_group, known)))
     others = f"there are {names}" if names else "there is none at all"
     raise ControlError(404, f"there is no group {group_id}; {others}")
 
 
 def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:
     """Yield every group with its coordinator."""
-    for broker in cluster.brokers.values():
+    for broker in tuple(cluster.brokers.values()):
         for task in tuple(broker.groups.tasks.values()):
             if not task.group.is_dead:
                 yield broker, task.group
@@ -243,7 +258,7 @@ async def in_flight(request: ControlRequest) -> dict[str, Any]:
     """
     _, share_group = group_of(request)
     runs = await in_steps(_runs(request, share_group.group_id))
-    page, next_place = page_of_places(request, sorted(runs))
+    page, next_place = await in_steps(page_of_places(request, runs))
     return {
         "group": share_group.group_id,
         "now_ms": request.cluster.clock.now_ms(),

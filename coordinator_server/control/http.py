@@ -19,8 +19,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
 from coordinator_server.control.http_connection import Head, HeldBytes, HttpConnection
+from coordinator_server.control.json_steps import written
 from coordinator_server.control.lag_history import LagHistory
-from coordinator_server.control.pace import encoded, in_steps
+from coordinator_server.control.pace import in_steps
 from coordinator_server.control.request import (
     Content,
     ControlError,
@@ -161,7 +162,7 @@ class ControlServer:
             answer = await self._answer_of(route)(request._replace(body=body))
             if isinstance(answer, Content | EventStream):
                 return answer
-            return Content(await encoded(answer) + b"\n", "application/json")
+            return Content(await in_steps(written(answer)), "application/json")
         except ControlError:
             raise
         except Exception as error:

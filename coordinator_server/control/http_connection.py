@@ -31,7 +31,7 @@ IDLE_SECONDS = 60.0
 """Time limit for an idle connection, for receiving a request and for sending a response."""
 
 _READ_BYTES = 64 * 1024
-_WRITE_BYTES = 1024 * 1024
+_WRITE_BYTES = 256 * 1024
 _LINGER_SECONDS = 2.0
 _REASON_CHARACTERS = 200
 
@@ -162,10 +162,12 @@ class HttpConnection:
             fields["Connection"] = "close"
         self._send_head(status, fields)
         if not self._is_head:
-            for start in range(0, len(answer.body), _WRITE_BYTES):
-                part = answer.body[start : start + _WRITE_BYTES]
+            body = memoryview(answer.body)
+            for start in range(0, len(body), _WRITE_BYTES):
+                part = bytes(body[start : start + _WRITE_BYTES])
                 self._writer.write(self._http.send(h11.Data(data=part)))
                 await self._drain()
+                await asyncio.sleep(0)  # a fast client does not keep other connections waiting
         self._writer.write(self._http.send(h11.EndOfMessage()))
         await self._drain()
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from coordinator_server.control.pace import in_steps
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.metrics.lag import RecordTimes, lag_at
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -49,6 +52,7 @@ class LagReader:
         state = None if request is None else request.state
         self._times = RecordTimes() if state is None else state.record_times
         self._share: dict[str, list[SharePartition]] | None = None
+        self._stored: dict[str, dict[tuple[str, int], Position]] = {}
 
     def of_group(self, group: Group, *, with_times: bool) -> Computation[GroupLag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
@@ -67,6 +71,53 @@ class LagReader:
 
     def _sees(self, topic: str) -> bool:
         return self._request is None or self._request.sees_topic(topic)
+
+    async def read_share_groups(self, groups: Iterable[tuple[int, Group]]) -> None:
+        """Read the positions of share partitions without readers, given coordinators and groups.
+
+        Such partitions are not loaded: their state is asked for with DescribeShareGroupOffsets.
+        Raises ControlError.
+        """
+        from coordinator_server.control.local import ask
+        from protocol.apis.describe_share_group_offsets import (
+            DescribeShareGroupOffsetsRequest,
+            DescribeShareGroupOffsetsRequestGroup,
+        )
+
+        assert self._request is not None
+        wanted: dict[int, list[DescribeShareGroupOffsetsRequestGroup]] = {}
+        for node_id, group in groups:
+            if group.kind is GroupKind.SHARE:
+                described = DescribeShareGroupOffsetsRequestGroup(
+                    group_id=group.group_id, topics=None
+                )
+                wanted.setdefault(node_id, []).append(described)
+        for node_id, described_groups in wanted.items():
+            message = DescribeShareGroupOffsetsRequest(groups=described_groups)
+            response = await ask(
+                self._request, "DescribeShareGroupOffsets", message, node_id=node_id
+            )
+            for answer in response.groups:
+                self._stored[answer.group_id] = await in_steps(self._stored_positions(answer))
+
+    def _stored_positions(self, answer: Any) -> Computation[dict[tuple[str, int], Position]]:
+        """Return the positions in a group of the response."""
+        positions = {}
+        for topic in answer.topics:
+            for described in topic.partitions:
+                partition = self._cluster.topics.partition(
+                    topic.topic_name, described.partition_index
+                )
+                if partition is not None and described.start_offset >= 0:
+                    done = 0
+                    if described.lag >= 0:
+                        left = partition.log.high_watermark - described.start_offset
+                        done = max(0, left - described.lag)
+                    positions[topic.topic_name, partition.index] = Position(
+                        described.start_offset, done=done
+                    )
+                yield
+        return positions
 
     def positions(self, group: Group) -> Computation[dict[tuple[str, int], Position]]:
         """Return the positions of a group by topic and partition, in steps."""
@@ -87,7 +138,7 @@ class LagReader:
                     share.setdefault(share_partition.key.group_id, []).append(share_partition)
                     yield
             self._share = share
-        positions = {}
+        positions = dict(self._stored.get(group_id, {}))
         for share_partition in self._share.get(group_id, ()):
             topic = self._cluster.topics.topic_by_id(share_partition.key.topic_id)
             if topic is not None and share_partition.start_offset >= 0:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
-from collections.abc import Collection, Generator, Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 SLICE_SECONDS = 0.005
 """How long the steps of a request run before other work gets a turn."""
 
-_SHORT_LIST, _SHORT_TEXT = 50, 1 << 16
 _LONG: set[int] = set()
 """The ids of the computations in progress that need more than a slice."""
 
@@ -60,51 +57,3 @@ async def timed_steps(steps: Steps) -> float:
             await asyncio.sleep(0)
             began_s = perf_counter()
     return seconds + perf_counter() - began_s
-
-
-def listed(items: Iterable[T]) -> Generator[None, None, list[T]]:
-    """Return the items of an iterator, one in each step."""
-    collected = []
-    for item in items:
-        collected.append(item)
-        yield
-    return collected
-
-
-async def encoded(answer: object) -> bytes:
-    """Return JSON, made in steps."""
-    pieces = await in_steps(listed(_pieces(answer)))
-    return "".join(pieces).encode()
-
-
-def _pieces(value: object) -> Iterator[str]:
-    """Yield JSON in pieces that take a short time each."""
-    if isinstance(value, dict) and not _is_short(value.values()):
-        separator = "{"
-        for name, item in value.items():
-            yield f"{separator}{json.dumps(name)}: "
-            separator = ", "
-            yield from _pieces(item)
-        yield "}"
-    elif isinstance(value, list) and not _is_short(value):
-        separator = "["
-        for item in value:
-            yield separator
-            separator = ", "
-            yield from _pieces(item)
-        yield "]"
-    elif isinstance(value, str) and len(value) > _SHORT_TEXT:
-        yield '"'
-        for start in range(0, len(value), _SHORT_TEXT):
-            yield json.dumps(value[start : start + _SHORT_TEXT])[1:-1]
-        yield '"'
-    else:
-        yield json.dumps(value)
-
-
-def _is_short(items: Collection[object]) -> bool:
-    """Return whether items are few short texts and numbers."""
-    return len(items) <= _SHORT_LIST and not any(
-        isinstance(item, dict | list) or (isinstance(item, str) and len(item) > _SHORT_TEXT)
-        for item in items
-    )

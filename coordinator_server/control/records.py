@@ -18,9 +18,11 @@ from coordinator_server.control.browse import (
     start_positions,
 )
 from coordinator_server.control.content import described, to_base64, to_bytes
+from coordinator_server.control.errors import shown
 from coordinator_server.control.local import status_of
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.request import ControlError, ControlRequest, natural_number
+from coordinator_server.control.schema import is_text
 from coordinator_server.control.topics import offsets_of, partition_at, partition_of, topic_of
 from coordinator_server.topics.topic import BatchCheck
 from protocol.batch import Record, build_batch
@@ -82,7 +84,7 @@ def _produced(
     records: list[Record] = []
     by_partition: dict[int, list[int]] = {}
     for number, item in enumerate(wanted):
-        record = _record(item, now_ms, how)
+        record = yield from _record(item, now_ms, how)
         records.append(record)
         index = _partition_of(item, record.key, number, topic)
         by_partition.setdefault(index, []).append(number)
@@ -93,7 +95,8 @@ def _produced(
         if partition.leader_id not in cluster.brokers:
             raise ControlError(503, f"no broker leads {topic.name}-{index}")
         for batch in _batches(by_partition[index], records, _batch_bytes(partition)):
-            checks.append((batch, _checked(partition, [records[n] for n in batch], now_ms)))
+            check = yield from _checked(partition, [records[number] for number in batch], now_ms)
+            checks.append((batch, check))
             yield
     answers: list[dict[str, int]] = [{}] * len(wanted)
     for batch, check in checks:
@@ -122,7 +125,7 @@ def _partition_of(item: dict[str, Any], key: bytes | None, number: int, topic: T
     return index
 
 
-def _record(item: dict[str, Any], now_ms: int, how: str) -> Record:
+def _record(item: dict[str, Any], now_ms: int, how: str) -> Computation[Record]:
     timestamp_ms = item.get("timestamp_ms")
     if timestamp_ms is None:
         timestamp_ms = now_ms
@@ -130,16 +133,12 @@ def _record(item: dict[str, Any], now_ms: int, how: str) -> Record:
         raise ControlError(400, f"{timestamp_ms!r} is no timestamp in milliseconds")
     headers = []
     for pair in item.get("headers") or []:
-        if len(pair) != 2 or not _is_text(pair[0]):
-            raise ControlError(400, f"a header is a name and a value, not {pair!r}")
-        headers.append((pair[0], to_bytes(pair[1], how, "a header")))
-    key = to_bytes(item.get("key"), how, "a key")
-    return Record(0, timestamp_ms, key, to_bytes(item.get("value"), how, "a value"), headers)
-
-
-def _is_text(value: Any) -> bool:
-    """Return whether a JSON value is a string that UTF-8 can encode, without lone surrogates."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+        if len(pair) != 2 or not is_text(pair[0]):
+            raise ControlError(400, f"a header is a name and a value, not {shown(pair)}")
+        headers.append((pair[0], (yield from to_bytes(pair[1], how, "a header"))))
+    key = yield from to_bytes(item.get("key"), how, "a key")
+    value = yield from to_bytes(item.get("value"), how, "a value")
+    return Record(0, timestamp_ms, key, value, headers)
 
 
 def _batch_bytes(partition: Partition) -> int:
@@ -176,11 +175,14 @@ def size_bound(record: Record) -> int:
     return sum(map(len, parts)) + _FIELD_BYTES * len(parts) + _RECORD_BYTES
 
 
-def _checked(partition: Partition, records: list[Record], now_ms: int) -> BatchCheck:
-    """Check a batch as the log checks batches of clients. Raises ControlError."""
+def _checked(partition: Partition, records: list[Record], now_ms: int) -> Computation[BatchCheck]:
+    """Check a batch as the log checks batches of clients, in steps. Raises ControlError."""
     for offset, record in enumerate(records):
         record.offset = offset
-    data = build_batch(records).to_bytes()
+    batch = build_batch(records)
+    yield
+    data = batch.to_bytes()
+    yield
     try:
         most_bytes = partition.log.config.segment_bytes
         if len(data) > most_bytes:
@@ -271,7 +273,7 @@ def _fetched(
                 if record is not None:
                     if len(shown) == count or size_bytes >= ANSWER_BYTES:
                         return shown, record.offset
-                    shown.append(_encoded(record))
+                    shown.append((yield from _encoded(record)))
                     size_bytes += size_bound(record)
                 yield
             offset = max(offset, batch.next_offset)
@@ -280,13 +282,16 @@ def _fetched(
     return shown, offset
 
 
-def _encoded(record: Record) -> dict[str, Any]:
+def _encoded(record: Record) -> Computation[dict[str, Any]]:
+    headers = []
+    for name, value in record.headers:
+        headers.append([name, (yield from to_base64(value))])
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": to_base64(record.key),
-        "value": to_base64(record.value),
-        "headers": [[name, to_base64(value)] for name, value in record.headers],
+        "key": (yield from to_base64(record.key)),
+        "value": (yield from to_base64(record.value)),
+        "headers": headers,
     }
 
 
@@ -333,8 +338,7 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"{place}: {error}") from error
     if entry is not None:
-        await asyncio.sleep(0)  # a large record takes a turn of its own for each kind of work
-        return described(entry[0], partition.index, entry[1], how, most)
+        return await in_steps(described(entry[0], partition.index, entry[1], how, most))
     text = f"{place} has no record at offset {request.parameters['OFFSET']}, its offsets: {offsets}"
     raise ControlError(404, text)
 

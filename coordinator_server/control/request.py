@@ -6,19 +6,20 @@ The table of routes is in `routes`. Handlers, such as the functions in `clock`, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.control.errors import ControlError, natural_number, refuse_others
+from coordinator_server.control.json_steps import read
 from coordinator_server.control.route import ControlRoute
 from coordinator_server.security.principal import ANONYMOUS
+from coordinator_server.steps import run_all
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.state import ControlState
     from coordinator_server.security.principal import Principal
-    from coordinator_server.steps import Steps
+    from coordinator_server.steps import Computation, Steps
 
 __all__ = [
     "Content",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 MOST_TOKENS = 100_000
-"""Limit of strings, lists, objects and commas in a body, which bounds the time of reading JSON."""
+"""Limit of strings, lists, objects and commas in a body, which bounds the memory of its values."""
 
 _COUNTED_BYTES = 1 << 20
 
@@ -40,7 +41,7 @@ _COUNTED_BYTES = 1 << 20
 class Content(NamedTuple):
     """A response that is not JSON: its bytes, content type and further headers."""
 
-    body: bytes
+    body: bytes | bytearray
     content_type: str
     headers: Mapping[str, str] = {}
 
@@ -71,42 +72,36 @@ class ControlRequest(NamedTuple):
     state: ControlState | None = None
     client_host: str = "/127.0.0.1"
 
-    def json(self, *fields: str) -> dict[str, Any]:
-        """Return the body as a JSON object with no other fields, {} if the body is empty.
+    def shaped(self) -> dict[str, Any]:
+        """Return the body as a JSON object of the route's shape, {} if the body is empty.
 
         Raises ControlError.
         """
-        value = self._object()
-        refuse_others("field of the body", value, fields)
-        return value
-
-    def shaped(self) -> dict[str, Any]:
-        """Return the body as a JSON object of the route's shape. Raises ControlError."""
         from coordinator_server.control.schema import shape_error, shape_named
 
         assert self.route is not None
-        value = self._object()
+        value = run_all(self._object())
         error = shape_error(value, shape_named(self.route.body))
         if error is not None:
             raise ControlError(400, error)
         return value
 
     async def shaped_in_steps(self) -> dict[str, Any]:
-        """Return the same as `shaped`; each item of a list in the body is checked in a step."""
+        """Return the same as `shaped`, read and checked in steps."""
         from coordinator_server.control.pace import in_steps
         from coordinator_server.control.schema import shape_named, shape_steps
 
         assert self.route is not None
-        value = self._object()
+        value = await in_steps(self._object())
         error = await in_steps(shape_steps(value, shape_named(self.route.body)))
         if error is not None:
             raise ControlError(400, error)
         return value
 
-    def _object(self) -> dict[str, Any]:
+    def _object(self) -> Computation[dict[str, Any]]:
         try:
-            value = json.loads(self.body.decode() or "{}", parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
+            value = yield from read(self.body or b"{}")
+        except ValueError as error:
             raise ControlError(400, f"the body is not JSON: {error}") from error
         if not isinstance(value, dict):
             raise ControlError(400, "the body is not a JSON object")
@@ -156,11 +151,6 @@ class ControlRequest(NamedTuple):
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""
         return self.allows("DESCRIBE", "GROUP", group_id)
-
-
-def _refuse_constant(name: str) -> None:
-    """Refuse NaN and Infinity, which Python reads although they are not JSON."""
-    raise ValueError(f"{name} is not a number")
 
 
 def check_size(body: bytes) -> Steps:

@@ -167,12 +167,20 @@ def _object_error(value: Any, shape: Any, where: str) -> str | None:
     return None
 
 
+def is_text(value: Any) -> bool:
+    """Return whether a JSON value is a string that UTF-8 can encode, without lone surrogates."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def _plain_error(value: Any, kind: Any, where: str) -> str | None:
     if kind is Any:
         return None
     name = _NAMES[kind]
     if kind is str and isinstance(value, str):
-        if any("\ud800" <= letter <= "\udfff" for letter in value):
+        if not is_text(value):
             return f"{where} is {shown(value)}, which has a lone surrogate"
         return None
     if kind is bool and isinstance(value, bool):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from operator import attrgetter
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.local import ask, check
@@ -15,7 +15,7 @@ from protocol.json_form import uuid_to_text
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from coordinator_server.steps import Computation
     from coordinator_server.topics.topic import Partition, Topic
@@ -30,12 +30,13 @@ _NAMED = 20
 
 async def topics(request: ControlRequest) -> dict[str, Any]:
     """GET /topics: list a page of topics."""
-    names = [
+    names = (
         topic.name
-        for topic in request.cluster.topics.all_topics()
         if (request.values["internal"] or not topic.is_internal) and request.sees_topic(topic.name)
-    ]
-    page, next_name = page_of_names(request, names)
+        else None
+        for topic in tuple(request.cluster.topics.all_topics())
+    )
+    page, next_name = await in_steps(page_of_names(request, names))
     return {"topics": await in_steps(_described(request, page)), "next": next_name}
 
 
@@ -126,8 +127,8 @@ def topic_of(request: ControlRequest) -> Topic:
     name = request.parameters["TOPIC"]
     topic = request.cluster.topics.topic(name)
     if topic is None:
-        names = sorted(topic.name for topic in request.cluster.topics.all_topics())
-        seen = [name for name in names if request.sees_topic(name)][: _NAMED + 1]
+        names = (topic.name for topic in request.cluster.topics.all_topics())
+        seen = nsmallest(_NAMED + 1, filter(request.sees_topic, names))
         raise ControlError(404, f"there is no topic {name}{_but(seen)}")
     return topic
 
@@ -171,18 +172,22 @@ async def partitions(request: ControlRequest) -> dict[str, Any]:
 
 async def all_partitions(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions: describe a page of the partitions of all topics."""
-    topics = request.cluster.topics.all_topics()
-    return await _partitions(request, [topic for topic in topics if request.sees_topic(topic.name)])
+    return await _partitions(request, tuple(request.cluster.topics.all_topics()))
 
 
 async def _partitions(request: ControlRequest, topics: Iterable[Topic]) -> dict[str, Any]:
-    places = (
-        (topic.name, partition.index)
-        for topic in sorted(topics, key=attrgetter("name"))
-        for partition in topic.partitions
-    )
-    page, next_place = page_of_places(request, places)
+    page, next_place = await in_steps(page_of_places(request, _places(request, topics)))
     return {"partitions": await in_steps(_details(request, page)), "next": next_place}
+
+
+def _places(request: ControlRequest, topics: Iterable[Topic]) -> Iterator[tuple[str, int] | None]:
+    """Yield the partitions of the topics that the user may see; None for another topic."""
+    for topic in topics:
+        if request.sees_topic(topic.name):
+            for partition in topic.partitions:
+                yield topic.name, partition.index
+        else:
+            yield None
 
 
 def _details(

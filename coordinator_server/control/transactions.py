@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from coordinator_server.control.pages import page_of_names
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -32,24 +33,40 @@ _PAUSE_SECONDS = 0.02
 
 async def transactions(request: ControlRequest) -> dict[str, Any]:
     """GET /transactions: list transactional ids, and partitions that open transactions block."""
-    known = _known(request)
-    page, next_name = page_of_names(request, known)
-    held = await in_steps(_held_back(request))
+    known: dict[str, tuple[int, TransactionMetadata]] = {}
+    page, next_name = await in_steps(page_of_names(request, _known(request, known)))
     return {
-        "transactions": [_transaction(request, *known[name]) for name in page],
-        "held_back": held,
+        "transactions": await in_steps(_transactions(request, (known[name] for name in page))),
+        "held_back": await in_steps(_held_back(request)),
         "next": next_name,
     }
 
 
-def _known(request: ControlRequest) -> dict[str, tuple[int, TransactionMetadata]]:
-    """Return the transactional ids that the user may see, with coordinator and metadata."""
-    return {
-        transactional_id: (node_id, entry.metadata)
-        for node_id, broker in request.cluster.brokers.items()
-        for transactional_id, entry in broker.transactions.ids.items()
-        if _sees(request, transactional_id)
-    }
+def _known(
+    request: ControlRequest, known: dict[str, tuple[int, TransactionMetadata]]
+) -> Iterator[str | None]:
+    """Yield the transactional ids that the user may see, or None.
+
+    They are added to `known` with coordinator and metadata.
+    """
+    for node_id, broker in tuple(request.cluster.brokers.items()):
+        for transactional_id, entry in tuple(broker.transactions.ids.items()):
+            if _sees(request, transactional_id):
+                known[transactional_id] = node_id, entry.metadata
+                yield transactional_id
+            else:
+                yield None
+
+
+def _transactions(
+    request: ControlRequest,
+    known: Iterable[tuple[int, TransactionMetadata]],
+) -> Computation[list[dict[str, Any]]]:
+    described = []
+    for node_id, metadata in known:
+        described.append(_transaction(request, node_id, metadata))
+        yield
+    return described
 
 
 def _sees(request: ControlRequest, transactional_id: str) -> bool:
@@ -76,12 +93,14 @@ async def transaction(request: ControlRequest) -> dict[str, Any]:
 
 
 def _transaction_of(request: ControlRequest) -> tuple[int, TransactionMetadata]:
-    name, known = request.parameters["TRANSACTION"], _known(request)
-    if name not in known:
-        names = ", ".join(sorted(known)[:20])
-        others = f"there are {names}" if names else "there is none at all"
-        raise ControlError(404, f"there is no transactional id {name}; {others}")
-    return known[name]
+    name = request.parameters["TRANSACTION"]
+    for node_id, broker in request.cluster.brokers.items():
+        entry = broker.transactions.ids.get(name)
+        if entry is not None and _sees(request, name):
+            return node_id, entry.metadata
+    names = ", ".join(nsmallest(20, filter(None, _known(request, {}))))
+    others = f"there are {names}" if names else "there is none at all"
+    raise ControlError(404, f"there is no transactional id {name}; {others}")
 
 
 def _stuck_groups(
@@ -175,7 +194,7 @@ def _transaction(
 def _held_back(request: ControlRequest) -> Computation[list[dict[str, Any]]]:
     """Return the partitions where open transactions block `read_committed` consumers, and why.
 
-    The transactional ids that the user may not see are left out of the reasons.
+    In steps. The transactional ids that the user may not see are left out of the reasons.
     """
     owners: dict[tuple[tuple[str, int], int], TransactionMetadata] = {}
     for broker in tuple(request.cluster.brokers.values()):
@@ -184,7 +203,7 @@ def _held_back(request: ControlRequest) -> Computation[list[dict[str, Any]]]:
                 owners[place, entry.metadata.producer_id] = entry.metadata
             yield
     held: list[dict[str, Any]] = []
-    for log in request.cluster.topics.open_logs():
+    for log in tuple(request.cluster.topics.open_logs()):
         if log.producers.transactions and request.sees_topic(log.topic):
             producer_id, offset = min(log.producers.transactions.items(), key=itemgetter(1))
             owner = owners.get(((log.topic, log.partition), producer_id))

@@ -101,11 +101,13 @@ class ApiUse:
 class CountedConnection(Connection):
     """A connection with its number, its age and its use.
 
-    `last_request_s` is the time of the last request, in seconds of perf_counter, or None.
+    `last_request_s` is the time of the last request, in seconds of perf_counter, and `last_api` its
+    API; None before the first request.
     """
 
     __slots__ = (
         "_opened_s",
+        "last_api",
         "last_request_s",
         "number",
         "opened_at_ms",
@@ -118,6 +120,7 @@ class CountedConnection(Connection):
         super().__init__(*arguments)
         self.number = next(_numbers)
         self.opened_at_ms, self._opened_s = time_ns() // 1_000_000, perf_counter()
+        self.last_api: ApiTraffic | None = None
         self.last_request_s: float | None = None
         self.uses: dict[ApiTraffic, ApiUse] = {}
         self.topics_read: dict[str, None] = {}
@@ -140,6 +143,13 @@ class CountedConnection(Connection):
         super().connection_lost(exc)
         self.settle()
         self.uses.clear()  # a response that is due later is counted by `ApiTraffic.late`
+
+    @property
+    def use_in_progress(self) -> ApiUse | None:
+        """The use that will count the request in progress; None without such a request."""
+        if self.last_api is None or not self.answer_is_due:
+            return None
+        return self.uses.get(self.last_api) or self.new_use(self.last_api)
 
     def new_use(self, traffic: ApiTraffic) -> ApiUse:
         """Return the use that counts the first request to an API at a version."""

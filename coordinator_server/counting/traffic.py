@@ -218,6 +218,7 @@ class CountedCall(_Counted):
         self.is_large = is_large
         self.answered = False
         self.rights = UNRESTRICTED
+        connection.last_api = binding.traffic
         connection.last_request_s = self.began_s = perf_counter()
 
 
@@ -228,6 +229,7 @@ class CountedMeteredCall(MeteredCall, _Counted):
 
     def __init__(self, *arguments: Any) -> None:
         MeteredCall.__init__(self, *arguments)
+        self.connection.last_api = self._binding.traffic
         self.connection.last_request_s = self.began_s = perf_counter()
 
 

@@ -66,6 +66,12 @@ def route_of(path: str, method: str) -> tuple[ControlRoute, str]:
     raise AssertionError(f"{method} {path} has no route")
 
 
+def check_answer(method: str, path: str, answer: object) -> None:
+    """Check an answer against the OpenAPI document."""
+    _, shown = route_of(path, method)
+    _validator(shown, method, "200").validate(answer)
+
+
 class RecordedSocket:
     """A connection that keeps the bytes that it receives."""
 

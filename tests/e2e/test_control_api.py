@@ -463,7 +463,16 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
             refused(alice.reset),
         ):
             assert refusal[0] == 403
-        assert alice.cluster_show()["security"]["user"] == "alice"
+        # As with Metadata and DescribeCluster, everybody may know the cluster and its brokers.
+        shown, whole = alice.cluster_show(), admin.cluster_show()
+        assert shown["security"]["user"] == "alice"
+        everybody = ("cluster_id", "controller", "brokers", "running")
+        assert not {name for name in everybody if dict(shown)[name] != dict(whole)[name]}
+        assert (shown["counts"]["topics"], shown["counts"]["partitions"]) == (1, 1)
+        assert (shown["counts"]["connections"], shown["data_directory"]) == (0, None)
+        assert whole["counts"]["topics"] >= 2
+        assert whole["data_directory"]
+        assert refused(alice.brokers_list)[0] == 403
         admin.acls_create({"acls": [{**acl, "operation": "READ", "host": "127.0.0.2"}]})
         assert refused(alice.records_list, "seen")[0] == 403
         assert "operation=READ" in serve.log_lines("access.denied")[-1]
@@ -477,6 +486,7 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         assert ControlApi(login).cluster_show()["security"]["user"] == "alice"
         assert admin.acls_delete({"principal": "User:alice"})["acls"]
         assert alice.topics_list()["topics"] == []
+        assert alice.cluster_show()["counts"]["topics"] == 0
         assert serve.stop() == 0
 
 

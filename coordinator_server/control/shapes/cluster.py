@@ -11,7 +11,7 @@ class Counts(TypedDict):
     topics: Annotated[int, "topics, including internal ones"]
     partitions: Annotated[int, "partitions of all topics"]
     groups: Annotated[int, "groups of all four types"]
-    connections: Annotated[int, "open client connections"]
+    connections: Annotated[int, "open client connections; 0 without DESCRIBE on CLUSTER"]
     transactions: Annotated[int, "transactional ids"]
     open_transactions: Annotated[int, "transactions that are not completed"]
 
@@ -35,11 +35,13 @@ class Cluster(TypedDict):
     brokers: Annotated[int, "brokers of the process"]
     running: Annotated[int, "brokers that run"]
     offline_partitions: Annotated[int, "partitions without a leader"]
-    counts: Annotated[Counts, "numbers of topics, groups and so on"]
+    counts: Annotated[Counts, "numbers of what the user may describe"]
     security: Annotated[Security, "authorizer and login"]
     started_at_ms: Annotated[int, "when the control server was started"]
     now_ms: Annotated[int, "the broker's time"]
-    data_directory: Annotated[str, "the directory of the data"]
+    data_directory: Annotated[
+        str | None, "the directory of the data; null without DESCRIBE on CLUSTER"
+    ]
     is_ephemeral: Annotated[bool, "whether the data is deleted with the process"]
 
 

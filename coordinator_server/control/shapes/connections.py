@@ -10,7 +10,7 @@ class ApiUse(TypedDict):
 
     api: Annotated[str, "name of the API"]
     version: Annotated[int, "version of the API"]
-    requests: Annotated[int, "number of answered requests"]
+    requests: Annotated[int, "number of requests, with the one in progress"]
     errors: Annotated[int, "error codes in responses; a response may have one per partition"]
     last_error: Annotated[str | None, "name of the last error code"]
 
@@ -29,7 +29,7 @@ class Connection(TypedDict):
     connected_at_ms: Annotated[int, "when the connection was opened, by the machine's clock"]
     age_ms: Annotated[int, "how long the connection has been open"]
     last_request_at_ms: Annotated[int | None, "when the last request arrived"]
-    requests: Annotated[int, "number of answered requests"]
+    requests: Annotated[int, "number of requests, with the one in progress"]
     errors: Annotated[int, "error codes in responses; a response may have one per partition"]
     bytes_in: Annotated[int, "bytes of the requests"]
     bytes_out: Annotated[int, "bytes of the responses"]

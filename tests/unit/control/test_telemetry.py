@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from protocol.apis.push_telemetry import PushTelemetryRequest
 from protocol.compression import Compression, compress
 from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
+from tests.e2e.control_api import check_answer
 from tests.harness.nodes import Nodes
 
 ID = bytes(15) + b"\7"
@@ -58,9 +60,11 @@ def pushed(nodes: Nodes, metrics: bytes, **fields: Any) -> ErrorCode:
 
 
 async def asked(nodes: Nodes, client: str) -> dict[str, Any]:
-    """Return the response to GET /telemetry/CLIENT."""
+    """Return the response to GET /telemetry/CLIENT, which has the shape of its schema."""
     request = ControlRequest(nodes.cluster, {"CLIENT": client}, {}, b"")
-    return await telemetry.client_metrics(request)
+    answer = await telemetry.client_metrics(request)
+    check_answer("GET", "/telemetry/name", json.loads(json.dumps(answer)))
+    return answer
 
 
 @pytest.mark.parametrize("compression", list(Compression))
@@ -72,6 +76,7 @@ async def test_the_last_push_of_a_client_is_shown(compression: Compression) -> N
     assert pushed(nodes, metrics, compression_type=int(compression)) is ErrorCode.NONE
     listed = await telemetry.telemetry(ControlRequest(nodes.cluster, {}, {}, b""))
     assert listed["subscriptions"] == [{"name": "all", "metrics": "*", "interval.ms": "100"}]
+    check_answer("GET", "/telemetry", listed)
     (client,) = listed["clients"]
     assert (client["client_instance_id"], client["client_id"]) == (uuid_to_text(ID), "test")
     assert (client["pushes"], client["broker"], client["bytes"]) == (1, 1, len(metrics))

@@ -222,7 +222,12 @@ async def test_requests_of_ended_connections_stay_counted(nodes: CountingNodes) 
     ending.send_frame(joining)
     nodes.turn()
     assert total(await nodes.samples(), "coordinator_requests_total", api="JoinGroup") == 1
+    assert isinstance(ending.connection, CountedConnection)
+    waiting = ending.connection.use_in_progress
+    assert waiting is not None
+    assert (waiting.traffic.spec.name, waiting.requests) == ("JoinGroup", 0)
     ending.close()
+    assert ending.connection.use_in_progress is None
     samples = await nodes.samples()
     assert total(samples, "coordinator_requests_total", api="Heartbeat") == 1
     rejoining = load.join_request("group", member.member_id)

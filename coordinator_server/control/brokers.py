@@ -34,7 +34,7 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
     """
     its, state = request.cluster, request.state
     assert state is not None
-    leaders, _ = await in_steps(_leaders(its))
+    leaders = await in_steps(_leaders(its))
     may_describe = request.allows("DESCRIBE", "CLUSTER", "kafka-cluster")
     return {
         "cluster_id": its.cluster_id,
@@ -86,19 +86,19 @@ def _counts(request: ControlRequest) -> Computation[dict[str, int]]:
     return counts
 
 
-def _leaders(its: Cluster) -> Computation[tuple[Counter[int], int]]:
-    """Return the number of partitions by leader, and of all partitions, in steps."""
+def _leaders(its: Cluster) -> Computation[Counter[int]]:
+    """Return the number of partitions by leader, in steps."""
     leaders: Counter[int] = Counter()
     for topic in tuple(its.topics.all_topics()):
         leaders.update(partition.leader_id for partition in topic.partitions)
         yield
-    return leaders, leaders.total()
+    return leaders
 
 
 async def brokers(request: ControlRequest) -> dict[str, Any]:
     """GET /brokers: list the brokers."""
     its = request.cluster
-    leaders, _ = await in_steps(_leaders(its))
+    leaders = await in_steps(_leaders(its))
     return {
         "cluster_id": its.cluster_id,
         "data_directory": its.topics.volume()[0],

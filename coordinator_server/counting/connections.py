@@ -1,7 +1,7 @@
 """Client connections that count their requests, and the topics that a client reads and writes.
 
 Each connection counts its own requests, by API and version. The counts of a broker (`traffic`) are
-the sum of these: an `ApiUse` is added to them when somebody reads the counts, and when the
+the sum of these: an `ApiUse` is added to them when the counts are read, and when the
 connection ends. So a request is counted once.
 """
 

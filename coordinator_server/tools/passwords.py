@@ -6,7 +6,7 @@ import sys
 
 
 def read_password(user: str, path: str | None, *, is_new: bool = False) -> str:
-    """Return the first line of a file or of standard input, or what is typed at the terminal.
+    """Return the first line of a file or of standard input, or the text typed at the terminal.
 
     A new password is typed twice. Raises ValueError for an empty password, OSError for a file that
     cannot be read.

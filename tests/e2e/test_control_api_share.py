@@ -15,7 +15,7 @@ from tests.support import Broker
 
 
 def test_share_partitions_without_readers_have_a_lag() -> None:
-    """Share partitions that nobody has read have the lag of DescribeShareGroupOffsets."""
+    """Share partitions without readers have the lag of DescribeShareGroupOffsets."""
     with Broker() as broker:
         api = ControlApi(CheckedControl(broker.control.address))
         broker.create_topic("work", 2)

@@ -84,7 +84,7 @@ def refused(api: ControlApi, path: str) -> None:
 
 @pytest.mark.alone
 def test_large_answers_hold_nobody_up() -> None:
-    """10 000 groups and offsets, 2 000 partitions, 10 MB, 100 000 records: nobody waits for 100 ms.
+    """With 10 000 groups, 2 000 partitions, 10 MB or 100 000 records, no client waits 100 ms.
 
     The best of three tries counts, because other processes also delay the client.
     """

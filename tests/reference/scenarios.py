@@ -161,7 +161,7 @@ def _play_c(start: Callable[[], Any], *some: Any) -> Part:
 def played(
     player: Callable[..., Player], wanted: Sequence[Scenario], before: Mapping[str, Any]
 ) -> Part:
-    """Play scenarios twice. Play those that varied or differ twice more, on a calmer machine.
+    """Play scenarios twice, and twice more, on a calmer machine, if their answers vary or differ.
 
     The later answers count: a busy machine can delay a response beyond a scenario's wait.
     """

@@ -66,7 +66,7 @@ class StateWrite(NamedTuple):
 
 
 class _Entry:
-    """One share partition; its epochs are the highest seen, and may exceed the state's epochs."""
+    """A share partition with the highest epochs received, which may exceed its state's epochs."""
 
     __slots__ = ("leader_epoch", "state", "state_epoch", "update_count")
 

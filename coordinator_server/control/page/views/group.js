@@ -72,6 +72,7 @@ export const group = {
   },
 
   show({ described, lag, rebalances, inFlight }, [, name], query) {
+    const since = behindSince();
     return h(
       "div",
       null,
@@ -85,7 +86,7 @@ export const group = {
         ["Coordinator", `broker ${described.coordinator}`],
         ["Lag", `${count(lag.lag)} records, ${duration(lag.time_lag_ms)}`],
         lag.time_lag_ms ? ["Oldest unread record", time(lag.now_ms - lag.time_lag_ms)] : null,
-        lag.lag && behindSince() ? ["Behind since", time(behindSince())] : null,
+        lag.lag && since ? ["Behind since", time(since)] : null,
         lag.lost ? ["Lost", `${count(lag.lost)} records were deleted unread`] : null,
       ),
       described.under_way?.length ? words("Rebalance in progress", described.under_way) : null,

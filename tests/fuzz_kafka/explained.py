@@ -42,7 +42,8 @@ EXPLAINED = (
         settles=True,
     ),
     Explained(
-        r"\w*Describe\w* .*: (Dead \| Empty|GROUP_ID_NOT_FOUND \| NONE).*",
+        r"\w*Describe\w* .*: (Dead \| (Empty|(Preparing|Completing)Rebalance)|"
+        r"GROUP_ID_NOT_FOUND \| NONE).*",
         "a group that a refused commit creates is described by Kafka after the next record in the "
         "same partition, and here at once",
         after="OFFSET_METADATA_TOO_LARGE",
@@ -54,6 +55,12 @@ EXPLAINED = (
         "and heartbeats without news raise the group epoch again and again",
         after=r"'server_assignor': '(range.*'server_assignor': 'uniform|uniform.*"
         r"'server_assignor': 'range)'",
+    ),
+    Explained(
+        r"(Join|Leave)Group (leader: [^;]*; )+members#: \d+ \| \d+",
+        "if the leader of a classic group leaves, Kafka's next leader is the first in a hash map "
+        "of random member ids, and here the member that joined first",
+        after="LeaveGroup",
     ),
     Explained(
         r"(SyncGroup assignment|DescribeGroups groups\.members\.member_assignment): .*",

@@ -102,6 +102,12 @@ def test_explanations_match_what_they_are_about() -> None:
     )
     assert explanation(created, "") is None
     assert explanation(created, "'error_code': 'OFFSET_METADATA_TOO_LARGE'") in EXPLAINED
+    joined = "DescribeGroups groups.group_state: Dead | CompletingRebalance; groups.members#: 0 | 1"
+    assert explanation(joined, "'error_code': 'OFFSET_METADATA_TOO_LARGE'") in EXPLAINED
+    elected = "LeaveGroup leader: <member 8> | <member 4>; members#: 0 | 2"
+    assert explanation(elected, "('JoinGroup v9', [])") is None
+    assert explanation(elected, "('LeaveGroup v0', [])") in EXPLAINED
+    assert explanation("JoinGroup generation_id: 1 | 2", "('LeaveGroup v0', [])") is None
 
 
 def test_only_assignments_differ_if_hash_maps_explain_it() -> None:

@@ -4,31 +4,60 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from tests.protocol_coverage.page import PAGE, SUITES, page, write_seen
 from tests.support import ROOT
 
 OBSERVED = Path(__file__).parent / "observed"
+USES = ROOT / ".api-uses"
+"""Holds the uses of each finished test file until all files have run."""
+NO_TESTS = 5
+"""The exit code of pytest if a file has no test that matches the markers."""
 
 
 def record() -> int:
-    """Run all suites (half an hour), save the used APIs, and return pytest's exit code."""
-    with tempfile.TemporaryDirectory() as directory:
-        uses = Path(directory) / "uses"
-        environment = {
-            **os.environ,
-            "API_USES": str(uses),
-            "PYTHONPATH": os.pathsep.join((str(ROOT), str(OBSERVED))),
-        }
-        command = (sys.executable, "-m", "pytest", "-q", "-n", "4", "-m", "not alone")
-        code = subprocess.run((*command, *SUITES), cwd=ROOT, env=environment).returncode
-        with uses.open() as lines:
-            write_seen(lines)
+    """Run all test files of the suites, save the used APIs, and return pytest's exit code.
+
+    This takes an hour. A recording that was interrupted continues with the first unfinished
+    test file. The exit code is that of the last file that failed, or 0.
+    """
+    USES.mkdir(exist_ok=True)
+    code = 0
+    for path in suite_files():
+        uses = USES / path.as_posix().replace("/", ".")
+        if not uses.exists():
+            code = _record_file(path, uses) or code
+    write_seen(line for uses in sorted(USES.iterdir()) for line in uses.open())
+    shutil.rmtree(USES)
     return code
+
+
+def suite_files() -> list[Path]:
+    """Return the paths of the suites' test files, relative to the root."""
+    return [
+        path.relative_to(ROOT)
+        for suite in SUITES
+        for path in sorted((ROOT / suite).rglob("test_*.py"))
+    ]
+
+
+def _record_file(path: Path, uses: Path) -> int:
+    """Run a test file, write the APIs that it uses to `uses`, and return pytest's exit code."""
+    partial = USES.with_suffix(".partial")
+    partial.write_text("")
+    environment = {
+        **os.environ,
+        "API_USES": str(partial),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(OBSERVED))),
+    }
+    command = (sys.executable, "-m", "pytest", "-q", "-n", "4", "-m", "not alone", str(path))
+    code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    partial.replace(uses)
+    return 0 if code == NO_TESTS else code
 
 
 def main() -> int:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from protocol.registry import SPEC_BY_NAME, SPECS
+from tests.protocol_coverage import __main__ as recorder
 from tests.protocol_coverage.page import DIFFERS, PAGE, condense, kafka_ranges, page, read_seen
 
 
@@ -57,3 +63,31 @@ def test_uses_are_condensed() -> None:
         },
         "Metadata": {"clients": {"franz-go": [9]}, "suites": {}},
     }
+
+
+def test_an_interrupted_recording_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next recording runs only the test files that have not finished; then all uses count."""
+    files = [Path("tests/clients/test_a.py"), Path("tests/oracle/test_b.py")]
+    written: list[str] = []
+    interrupted = True
+
+    def run(command: tuple[str, ...], env: dict[str, str], **_: Any) -> Any:
+        Path(env["API_USES"]).write_text(f"{command[-1]}\n")
+        if interrupted and command[-1] == str(files[1]):
+            raise KeyboardInterrupt
+        return subprocess.CompletedProcess(command, 5 if command[-1] == str(files[0]) else 1)
+
+    monkeypatch.setattr(recorder, "USES", tmp_path / ".api-uses")
+    monkeypatch.setattr(recorder, "suite_files", lambda: files)
+    monkeypatch.setattr(recorder, "write_seen", written.extend)
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.record()
+    assert not written
+    interrupted = False
+    files.insert(1, Path("tests/clients/test_c.py"))
+    assert recorder.record() == 1
+    assert sorted(written) == sorted(f"{path}\n" for path in files)
+    assert not (tmp_path / ".api-uses").exists()

@@ -1,7 +1,9 @@
 """Print random docstrings, comments and sentences of the docs, for a reader to mark unclear texts.
 
 `make prose SEED=n` prints the same 60 texts for the same seed and the same tree: 20 docstrings, 20
-comments, and 20 sentences of the docs. A text that a reader has to read twice is rewritten.
+comments, and 20 sentences of the docs. A docstring of a function is followed by the function's
+header, a comment by its line of code, and a sentence by its paragraph, because readers see them
+together. A text that a reader has to read twice is rewritten.
 """
 
 from __future__ import annotations
@@ -27,11 +29,16 @@ LEAST_WORDS = 4
 
 
 class Text(NamedTuple):
-    """A text and its location: a path below the root, and a line."""
+    """A text and its location: a path below the root, and a line.
+
+    `context` is the header of a function, the line of code of a comment, or the paragraph of a
+    sentence.
+    """
 
     path: str
     line: int
     text: str
+    context: str = ""
 
 
 def docstrings(path: Path, source: str) -> Iterator[Text]:
@@ -39,12 +46,22 @@ def docstrings(path: Path, source: str) -> Iterator[Text]:
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, kinds) and (text := ast.get_docstring(node)):
-            yield Text(_label(path), node.body[0].lineno, f"{getattr(node, 'name', '')}: {text}")
+            name = f"{getattr(node, 'name', '')}: {text}"
+            yield Text(_label(path), node.body[0].lineno, name, _signature(node))
+
+
+def _signature(node: ast.AST) -> str:
+    """Return the header of a function, or an empty string for a class or module."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return ""
+    returned = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returned}"
 
 
 def comments(path: Path, source: str) -> Iterator[Text]:
     """Yield the comments of a module; adjacent comment lines count as one comment."""
     last: Text | None = None
+    code = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type is not tokenize.COMMENT:
             continue
@@ -54,9 +71,16 @@ def comments(path: Path, source: str) -> Iterator[Text]:
             continue
         if last is not None:
             yield last
-        last = Text(_label(path), line, text)
+        alone = code[line - 1].lstrip().startswith("#")
+        last = Text(_label(path), line, text, _code_line(code, line if alone else line - 1))
     if last is not None:
         yield last
+
+
+def _code_line(code: Sequence[str], start: int) -> str:
+    """Return the first line from index `start` on that is not a comment."""
+    lines = (line.strip() for line in code[start:])
+    return next((line for line in lines if line and not line.startswith("#")), "")
 
 
 def sentences(path: Path, source: str) -> Iterator[Text]:
@@ -66,7 +90,7 @@ def sentences(path: Path, source: str) -> Iterator[Text]:
     for paragraph in re.split(r"(\n\s*\n)", source):
         if paragraph.strip() and not paragraph.lstrip().startswith(("|", "#", "<", "    ")):
             for sentence in re.split(r"(?<=[.:;?!])\s+", paragraph.strip()):
-                yield Text(_label(path), line, " ".join(sentence.split()))
+                yield Text(_label(path), line, " ".join(sentence.split()), paragraph.strip())
         line += paragraph.count("\n")
 
 
@@ -104,6 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             number += 1
             body = text.text.replace("\n", "\n    ")
             print(f"{number}. {text.path}:{text.line}\n    {body}\n")
+            if text.context and text.context != text.text:
+                context = text.context.replace("\n", "\n        ")
+                print(f"    in context:\n        {context}\n")
     return 0
 
 

@@ -38,6 +38,16 @@ def test_comments_in_lines_that_follow_each_other_are_one() -> None:
     assert texts == [(2, "A comment of\ntwo lines.\nin seconds, after the code")]
 
 
+def test_texts_have_a_context() -> None:
+    """The context is a function's header, a comment's line of code, a sentence's paragraph."""
+    assert [text.context for text in prose.docstrings(PATH, SOURCE)] == ["", "", "def read(self)"]
+    (comment,) = prose.comments(PATH, SOURCE)
+    assert comment.context == "LIMIT = 3  # in seconds, after the code"
+    page = "One idea. Another\none.\n\nMore.\n"
+    contexts = [text.context for text in prose.sentences(ROOT / "page.md", page)]
+    assert contexts == ["One idea. Another\none."] * 2 + ["More."]
+
+
 def test_sentences_leave_out_code_tables_and_headings() -> None:
     """Each sentence is a text of one line; code, tables and headings are left out."""
     page = "# Title\n\nOne idea. Another\none.\n\n```\ncode here.\n```\n\n| a | table. |\n"

@@ -20,11 +20,10 @@ from coordinator_server.core.groups.consumer.classic_protocol import (
 )
 from coordinator_server.core.groups.consumer.consumer_group import ConsumerGroup
 from coordinator_server.core.groups.consumer.member import NOTHING_OWNED, ConsumerMember
-from coordinator_server.core.groups.consumer.reconcile import PartitionTarget
 from coordinator_server.core.groups.consumer.records import current_record, member_record
 from coordinator_server.core.groups.consumer.steps import next_epoch, reconciled, replace_static
 from coordinator_server.core.groups.consumer.subscriptions import regex_change
-from coordinator_server.core.groups.consumer.target import last_target, target_of_member
+from coordinator_server.core.groups.consumer.target import current_target, target_of_member
 from coordinator_server.core.groups.modern.members import RefusedError, check_size, static_member
 from protocol.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.consumer_protocol import decode_subscription
@@ -186,7 +185,7 @@ class _Joining:
             if replaced is None:
                 target = yield from target_of_member(group, epoch, after, self._now_ms, records)
             else:
-                target = PartitionTarget(group.assignment_epoch, last_target(group, after))
+                target = current_target(group, after)
             owned = owned_partitions(subscription, group.environment.topics)
             moved = yield from reconciled(
                 group, after, current, target, owned, has_new_subscription=has_new_subscription

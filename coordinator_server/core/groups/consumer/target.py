@@ -44,7 +44,7 @@ def target_of_member(
     `member` is the member after the current heartbeat, which the group state does not contain yet.
     """
     if epoch <= group.assignment_epoch or not group.may_assign(ASSIGNMENT_INTERVAL, now_ms):
-        return PartitionTarget(group.assignment_epoch, last_target(group, member))
+        return current_target(group, member)
     members = group.members_with(member)
     spec = yield from _group_spec(group, members)
     targets = yield from ASSIGNORS[group.preferred_assignor(members)](spec)
@@ -57,6 +57,17 @@ def target_of_member(
             yield
     records.append(target_epoch_record(group.group_id, epoch, now_ms))
     return PartitionTarget(epoch, targets.get(member.member_id, {}))
+
+
+def current_target(group: ConsumerGroup, member: ConsumerMember) -> PartitionTarget:
+    """Return the member's target while no new assignment is computed.
+
+    As in Kafka (ModernGroup.targetAssignment), a member whose instance id is new to the group has
+    no target partitions until the next assignment.
+    """
+    is_new_instance = member.instance_id is not None and member.instance_id not in group.static_ids
+    target = {} if is_new_instance else last_target(group, member)
+    return PartitionTarget(group.assignment_epoch, target)
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:

@@ -203,3 +203,23 @@ def test_what_was_to_be_given_up_is_free_when_a_static_member_leaves_for_a_while
     assert b.own() is ErrorCode.NONE
     assert b.count == 1
     context.check()
+
+
+def test_a_new_instance_id_has_no_target_until_the_next_assignment() -> None:
+    """A member that waits for partitions and rejoins as a static member no longer waits for them.
+
+    Recorded from Kafka 4.4.0 (ModernGroup.targetAssignment); without an instance id it still waits.
+    """
+    context = ConsumerContext()
+    a, b = context.member("a", "three"), context.member("b", "three")
+    context.joined(a)
+    assert (b.join().error, b.epoch, b.owned) == (ErrorCode.NONE, 3, {})
+    b.instance_id = "i-b"
+    assert (b.join().error, b.epoch, b.owned) == (ErrorCode.NONE, 3, {})
+    assert a.beat() is ErrorCode.NONE
+    assert a.own() is ErrorCode.NONE
+    assert (b.beat(), b.owned) == (ErrorCode.NONE, {})
+    b.topics = ["three", "one"]
+    assert (b.join(member_epoch=3).error, b.epoch) == (ErrorCode.NONE, 4)
+    assert b.owned
+    context.check()

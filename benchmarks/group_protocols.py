@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import load
+from protocol import REFERENCE_VERSION
 from protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     OwnedTopicPartitions,
@@ -437,7 +438,8 @@ def main() -> None:
                     Side("ours", ours.address, ours.pid),
                     Side("Kafka", (host, int(port)), kafka.pid),
                 ]
-                print("| | | ours | Kafka 4.3.1 | Kafka / ours |\n|---|---|---|---|---|")
+                print(f"| | | ours | Kafka {REFERENCE_VERSION} | Kafka / ours |")
+                print("|---|---|---|---|---|")
                 for figures in (
                     heartbeats(sides, rounds),
                     *(rebalances(sides, rounds, size) for size in SIZES),

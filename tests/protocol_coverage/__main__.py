@@ -15,22 +15,22 @@ from tests.support import ROOT
 OBSERVED = Path(__file__).parent / "observed"
 USES = ROOT / ".api-uses"
 """Holds the uses of each finished test file until all files have run."""
-NO_TESTS = 5
-"""The exit code of pytest if a file has no test that matches the markers."""
+OK, FAILED, NO_TESTS = 0, 1, 5
+"""Exit codes of pytest if it ran to its end; without tests, no test matches the markers."""
 
 
 def record() -> int:
-    """Run all test files of the suites, save the used APIs, and return pytest's exit code.
+    """Run all test files of the suites, save the used APIs, and return OK or FAILED.
 
     This takes an hour. A recording that was interrupted continues with the first unfinished
-    test file. The exit code is that of the last file that failed, or 0.
+    test file.
     """
     USES.mkdir(exist_ok=True)
-    code = 0
+    code = OK
     for path in suite_files():
         uses = USES / path.as_posix().replace("/", ".")
         if not uses.exists():
-            code = _record_file(path, uses) or code
+            code = max(code, _record_file(path, uses))
     write_seen(line for uses in sorted(USES.iterdir()) for line in uses.open())
     shutil.rmtree(USES)
     return code
@@ -46,7 +46,10 @@ def suite_files() -> list[Path]:
 
 
 def _record_file(path: Path, uses: Path) -> int:
-    """Run a test file, write the APIs that it uses to `uses`, and return pytest's exit code."""
+    """Run a test file, write the APIs that it uses to `uses`, and return OK or FAILED.
+
+    Raises SystemExit if pytest did not run to its end.
+    """
     partial = USES.with_suffix(".partial")
     partial.write_text("")
     environment = {
@@ -56,8 +59,10 @@ def _record_file(path: Path, uses: Path) -> int:
     }
     command = (sys.executable, "-m", "pytest", "-q", "-n", "4", "-m", "not alone", str(path))
     code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    if code not in (OK, FAILED, NO_TESTS):
+        sys.exit(f"{path}: pytest ended early with exit code {code}")
     partial.replace(uses)
-    return 0 if code == NO_TESTS else code
+    return FAILED if code == FAILED else OK
 
 
 def main() -> int:

@@ -75,15 +75,15 @@ def test_an_interrupted_recording_continues(
 
     def run(command: tuple[str, ...], env: dict[str, str], **_: Any) -> Any:
         Path(env["API_USES"]).write_text(f"{command[-1]}\n")
-        if interrupted and command[-1] == str(files[1]):
-            raise KeyboardInterrupt
-        return subprocess.CompletedProcess(command, 5 if command[-1] == str(files[0]) else 1)
+        if command[-1] == str(files[0]):
+            return subprocess.CompletedProcess(command, recorder.NO_TESTS)
+        return subprocess.CompletedProcess(command, -15 if interrupted else recorder.FAILED)
 
     monkeypatch.setattr(recorder, "USES", tmp_path / ".api-uses")
     monkeypatch.setattr(recorder, "suite_files", lambda: files)
     monkeypatch.setattr(recorder, "write_seen", written.extend)
     monkeypatch.setattr(subprocess, "run", run)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit, match=r"test_b.py: .* exit code -15"):
         recorder.record()
     assert not written
     interrupted = False

@@ -255,7 +255,10 @@ class RecordConsumer:
         return self._pattern.fullmatch(topic.name) is not None
 
     def _find_positions(self) -> None:
-        """Find the start of partitions without a position, as far as the offsets are known."""
+        """Find start positions for the assigned partitions that have none.
+
+        After a retriable error, partitions stay without a position until the next attempt.
+        """
         partitions = self._membership.partitions if self._membership is not None else []
         if self._assigned is not None:
             partitions = [self._assigned[0]]

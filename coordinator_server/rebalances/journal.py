@@ -210,7 +210,7 @@ class RebalanceJournal:
 
         record = yield from record_in_steps(group_id, rebalance)
         if rebalance.cause.trigger not in WITHOUT_REBALANCE:
-            # Triggers without a rebalance have other log events.
+            # A trigger that causes no rebalance is logged by another event.
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         if self.listeners:

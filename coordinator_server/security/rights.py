@@ -81,7 +81,7 @@ class Rights:
         return merged
 
     def each(self, entries: Iterable[Entry]) -> Iterator[tuple[Any, Any]]:
-        """Yield (None, entry) for each entry, and (refusal, None) at each refused one's place."""
+        """Yield (None, entry) for each entry and (refusal, None) in place of each refused entry."""
         refused, number = self.refused, 0
         for entry in entries:
             while number in refused:

@@ -188,7 +188,7 @@ class ScramUsers:
         new: Sequence[_New],
         gone: Mapping[tuple[str, str], Kept] = {},
     ) -> None:
-        """Set credentials and remove others, which may already be removed."""
+        """Store credentials and remove the credentials in `gone`, some of which may not exist."""
         self._state.change_kept(
             SECTION,
             put=[change.kept for change in new],

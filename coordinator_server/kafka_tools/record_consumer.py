@@ -198,7 +198,8 @@ class RecordConsumer:
     def _rejoin(self) -> None:
         """Revoke all partitions and rejoin with the current subscription."""
         if self._settings.is_auto_commit and self._membership is not None:
-            # If a rebalance completed without this member, these records are read again.
+            # The commit fails if a rebalance completed without this member. Records since the last
+            # commit are then read again.
             with suppress(ClientError):
                 self.commit(self._positions)
         if self._membership is not None:

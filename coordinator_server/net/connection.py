@@ -237,8 +237,8 @@ class Connection(asyncio.Protocol):
     def answer(self, prefix: bytes, body: Body) -> None:
         """Send the response to the current request and continue with the next one.
 
-        Small responses of one turn are sent together at its end, to save system calls. The first
-        part of a body in parts must be small.
+        Small responses of one turn are sent together at its end, to save system calls. If the body
+        is in parts, the first part must be small, because it is copied behind the prefix.
         """
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:

@@ -116,7 +116,7 @@ def _encode(fields: RebalanceRecord, members: list[str], *, shortened: bool = Fa
 
 
 def log_fields(record: Record) -> RebalanceRecord:
-    """Return the fields of the log event `group.rebalanced`, without empty ones."""
+    """Return the fields of the log event `group.rebalanced`; empty fields are left out."""
     whole = record.fields
     culprit: RebalanceRecord = whole["culprit"] or {}
     partitions: RebalanceRecord = whole["partitions"] or {}

@@ -325,7 +325,7 @@ async def bytes_taken(directory: Path) -> int:
 
 
 def taken_by_groups(directory: Path) -> int:
-    """Return the same number, measured in another process."""
+    """Return the result of `bytes_taken`, measured in another process."""
     return asyncio.run(bytes_taken(directory))
 
 

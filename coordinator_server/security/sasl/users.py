@@ -168,7 +168,7 @@ class ScramUsers:
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
-        """Remove all users except those of the settings. Raises StorageError."""
+        """Remove all users except the users in the settings. Raises StorageError."""
         if self._credentials:
             self._state.clear(SECTION)
             self._credentials.clear()

@@ -95,7 +95,7 @@ async def test_old_records_go(nodes: VirtualTimeNodes) -> None:
 async def test_a_week_takes_a_bounded_number_of_rounds(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An advance by a week runs only a few of its 40 320 maintenance rounds, one at the end."""
+    """An advance by a week runs few of its 40 320 maintenance rounds, the last one at the end."""
     times_ms: list[int] = []
     begin = MaintenanceScheduler.step
 

@@ -63,7 +63,7 @@ async def test_a_listener_that_does_not_read_is_cut_off(
 async def test_a_resume_continues_or_begins_with_reset(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume within the ring repeats nothing; one from before or after it begins with `reset`."""
+    """A resume within the ring repeats nothing; any other resume begins with `reset`."""
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.001)
     events = Feed(nodes.cluster)
     listener = await begun(events)

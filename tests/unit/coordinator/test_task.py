@@ -53,7 +53,7 @@ def codes(answer: Answer) -> set[ErrorCode]:
 
 
 def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
-    """If a sync fails, the commit is refused but a heartbeat of the same drain succeeds.
+    """If a sync fails, the commit is refused, but a heartbeat handled with it succeeds.
 
     Heartbeats share their response object, which must not be changed in place.
     """
@@ -314,7 +314,7 @@ def context() -> GroupContext:
 
 
 def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug fails one request; the drain before it is kept, and the group is reloaded."""
+    """A bug fails one request; requests before it keep their effect, and the group is reloaded."""
     (a,) = context.stable("A")
     with context.broker.one_drain():
         before = commit_answer(

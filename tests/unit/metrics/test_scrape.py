@@ -166,7 +166,7 @@ async def test_lost_records_have_no_age(nodes: CountingNodes) -> None:
 
 
 async def test_transaction_markers_have_no_age(nodes: CountingNodes) -> None:
-    """A marker at the end of the log is lag in records, as for other exporters, but has no age."""
+    """A marker at the end of the log is lag in records, as in other exporters, but has no age."""
     produce(nodes, "t", START_MS)
     partition = nodes.cluster.topics.partition("t", 0)
     assert partition is not None

@@ -74,7 +74,7 @@ def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None
     ],
 )
 def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None:
-    """In v2 an abort gives a new epoch in any state of rest; a commit is an error."""
+    """In v2, without an open transaction, an abort gives a new epoch and a commit is an error."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V2)
         decision = context.end(producer, commits=commits, version=V2)

@@ -461,7 +461,7 @@ def test_the_assignment_cannot_be_written() -> None:
 
 
 def test_an_assignment_that_comes_too_late_was_never_held() -> None:
-    """An assignment that a join overtakes within its drain is in the log but never sent."""
+    """An assignment that is overtaken by a join is in the log, but is not sent or recorded."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     b = group.member("B")

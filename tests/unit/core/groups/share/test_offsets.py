@@ -239,7 +239,7 @@ def test_no_state_to_delete() -> None:
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_deletion_that_cannot_be_written(step: int) -> None:
-    """If a deletion cannot be written, before or after the state is deleted, it fails."""
+    """A deletion fails if its record cannot be written, before or after the state is deleted."""
     t = ShareContext()
     emptied(t, "one")
     errors = iter([NONE] * step)

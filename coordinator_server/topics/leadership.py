@@ -261,7 +261,7 @@ class Leadership:
         return self._place(partition, partition.replicas, wanted)
 
     def _lead(self, partition: Partition, node_id: int) -> None:
-        """Begin a new leader epoch with this leader, who may be the current leader."""
+        """Begin a new leader epoch with this leader, which may be the current leader."""
         before = partition.leader_id
         if before not in (node_id, NOBODY):
             for announce in self.on_moving:

@@ -194,7 +194,7 @@ async def counted_calls(ask: Callable[[], Awaitable[object]]) -> float:
 
 
 async def peak_bytes(ask: Callable[[], Awaitable[object]]) -> int:
-    """Return the lowest peak of some requests, because sometimes a table grows."""
+    """Return the lowest memory peak of some requests; a single peak may include a growing table."""
     tracemalloc.start()
     try:
         peaks = []

@@ -168,7 +168,7 @@ async def test_events_of_rebalances_with_hidden_topics_are_left_out(nodes: Acces
         for name in (None, "alice")
     }
     for stream in streams.values():
-        await anext(stream)  # the comment at the beginning
+        await anext(stream)  # read the comment that begins the stream
     waiting = {name: asyncio.ensure_future(anext(stream)) for name, stream in streams.items()}
     await settle()
     record = {"members": [{"partitions": {HIDDEN: [0]}}]}

@@ -322,7 +322,7 @@ def test_so_many_may_be_in_flight() -> None:
 def test_what_fails_again_and_again_comes_in_smaller_pieces(limit: int, pieces: list[int]) -> None:
     """Records that fail repeatedly are acquired in smaller batches.
 
-    Halving starts at half of the delivery limit, and the last delivery is alone.
+    From half of the delivery limit on, each delivery halves the batch; the last has one record.
     """
     settings = ShareSettings(delivery_count_limit=limit, auto_offset_reset="earliest")
     context = ShareContext((0, 9), settings=settings).load()

@@ -13,7 +13,7 @@ STATES = ("empty", "ongoing", "preparing commit", "preparing abort", "committed"
 
 
 def in_state(state: str, version: int) -> tuple[TransactionContext, tuple[int, int]]:
-    """Return an id in this state, and the producer after the response to its last request."""
+    """Return a transactional id in this state, and its producer after the last response."""
     context = TransactionContext()
     producer = context.begin()
     if state == "empty":

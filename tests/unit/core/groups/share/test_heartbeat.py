@@ -119,7 +119,7 @@ def test_the_interval_of_assignments() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_the_first_member_after_the_last_is_assigned_at_once(leaves: bool) -> None:
-    """The first member of an empty group is assigned at once, within the assignment interval.
+    """The first member of an empty group is assigned at once, even in the assignment interval.
 
     Kafka behaves so since 4.4.
     """

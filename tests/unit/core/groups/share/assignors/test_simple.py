@@ -27,7 +27,7 @@ def test_who_reads_nothing_gets_nothing() -> None:
 
 
 def test_partitions_are_shared_when_members_are_many() -> None:
-    """With more members than partitions, each member gets the same number of them."""
+    """With more members than partitions, each member gets the same number of partitions."""
     members = {name: MemberSpec(TOPICS, {}) for name in "abcd"}
     assert simple(GroupSpec(members, {ONE: 2}, is_homogeneous=True)) == {
         "a": {ONE: {0}},

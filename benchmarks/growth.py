@@ -49,7 +49,7 @@ class Point(NamedTuple):
 class Dimension(NamedTuple):
     """A kind of object to count.
 
-    `grow(broker, sizes)` creates each number of objects and yields its Point.
+    `grow(broker, sizes)` creates each number of objects and yields a Point for each number.
     """
 
     name: str

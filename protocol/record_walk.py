@@ -24,7 +24,7 @@ _LONGEST_KEY = 1 << 16
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
-"""Offset deltas below this value take one or two bytes."""
+"""Offset deltas below `_ONE_BYTE_DELTAS` take one byte, deltas below this value two bytes."""
 
 # One-byte zigzag numbers in the order of their values: -64 becomes 0, 63 becomes 127.
 _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(256)])

@@ -80,7 +80,7 @@ class TopicCatalogue:
         self._has_secrets = False
         self.next_producer_id = 0
         self.dropped_bytes = 0
-        """Bytes at the end of the file that were ignored, as a write that was not completed."""
+        """Bytes at the end of the file that were ignored, because a write was not completed."""
         self._size_bytes = 0  # size of the complete lines; 0 without a file of this version
         self._changes = 0  # number of changes in the file
         self._unwritten: list[str] = []

@@ -174,7 +174,7 @@ def partition_directories(path: Path) -> dict[Path, TopicPartition]:
 
 
 def is_data_directory(path: Path) -> bool:
-    """Return whether a directory has a partition, partitions, or the files of a broker."""
+    """Return whether a directory is a partition's directory or the data directory of a broker."""
     if (path / META_PROPERTIES_FILE).exists() or partition_directories(path):
         return True
     return any(is_log_name(entry.name) for entry in path.iterdir())

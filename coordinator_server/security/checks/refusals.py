@@ -187,7 +187,7 @@ def _text(resource: Any, error: ErrorCode) -> str | None:
 
 
 def config_change(result: Callable[..., Any], resource: Any, error: ErrorCode) -> Any:
-    """Refuse a resource of AlterConfigs or IncrementalAlterConfigs; `result` is its response."""
+    """Refuse a resource of AlterConfigs or IncrementalAlterConfigs with a `result` message."""
     return result(
         error_code=error,
         error_message=_text(resource, error),

@@ -233,7 +233,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """The response has configs of the request with source topic, others with source default."""
+    """In the response, configs of the request have the topic as source, other configs a default."""
     broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))

@@ -32,7 +32,7 @@ class DescribedTransaction(Message):
 
 
 class DescribeTransactionsResponse(Message, versions=(0, 0), flexible_since=0):
-    """The states, or an error code per transactional id."""
+    """The state of each transactional id, or its error code."""
 
     throttle_time_ms: int = field(INT32)
     transaction_states: list[DescribedTransaction] = field(ARRAY(DescribedTransaction))

@@ -17,7 +17,7 @@ class ListGroupsRequest(Message, versions=(0, 5), flexible_since=3):
 
 
 class ListedGroup(Message):
-    """One group."""
+    """A listed group with its protocol type, state and type."""
 
     group_id: str = field(STRING)
     protocol_type: str = field(STRING)

@@ -53,7 +53,7 @@ class ListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message, versions=(1, 11), flexible_since=6):
-    """The resulting offsets."""
+    """The offset for each requested timestamp, by topic and partition."""
 
     throttle_time_ms: int = field(INT32, since=2)
     topics: list[ListOffsetsTopicResponse] = field(ARRAY(ListOffsetsTopicResponse))

@@ -96,7 +96,7 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message, versions=(1, 10), flexible_since=6):
-    """The committed offsets."""
+    """The committed offsets: of one group up to version 7, by group from version 8."""
 
     throttle_time_ms: int = field(INT32, since=3)
     topics: list[OffsetFetchResponseTopic] = field(ARRAY(OffsetFetchResponseTopic), until=7)

@@ -4,9 +4,9 @@ The file also contains the configs of groups, brokers and client metrics subscri
 
 Kafka has these in its metadata log. `topics.json` is a log, too: the first line has the version,
 every other line is a JSON list of the changes of one request, appended and synced before the
-response. So the cost of a change does not depend on the number of topics, and a crash leaves all
-changes of a request or none: an incomplete last line is ignored and removed by the next write. The
-file is compacted when most changes are obsolete.
+response. So the cost of a change does not depend on the number of topics. A crash leaves all
+changes of a request or none, because an incomplete last line is ignored and removed by the next
+write. The file is compacted when most changes are obsolete.
 
 A deletion takes two changes: the topic is "deleting" until its directories are renamed, so that the
 next start can finish an interrupted deletion.

@@ -194,9 +194,8 @@ class MaintenanceScheduler:
     def _slice_s(self, now_ms: int, started_s: float) -> float:
         """Return the length of the next slice in seconds.
 
-        Under full pressure (the dirty share of the own logs is at its limit) the slice is as long
-        as the time since the last slice, so compaction gets half of the time even of a busy event
-        loop.
+        If the dirty share of the own logs reaches its limit, the slice is as long as the time since
+        the last slice. So compaction gets half of the time even of a busy event loop.
         """
         if self._own_logs is not None and now_ms >= self._pressure_due_ms:
             self._pressure_due_ms = now_ms + BUSY_OWN_LOGS_MS

@@ -115,7 +115,7 @@ CELL_BY_NAME = {cell.name: cell for cell in CELLS}
 class Rebalances:
     """One group whose members rebalance together repeatedly.
 
-    The broker must wait for the members of a new group: load.FORMING_SETTINGS.
+    The broker needs load.FORMING_SETTINGS, so that a new group waits for all of its members.
     """
 
     def __init__(self, broker: Server, size: int) -> None:

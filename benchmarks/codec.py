@@ -1,4 +1,4 @@
-"""Micro benchmark of the codec: microseconds of CPU per message, generated against construct.
+"""CPU per message of the generated codec, compared with construct, in microseconds.
 
     python -m benchmarks.codec
 
@@ -179,7 +179,7 @@ def print_parts() -> None:
 
 
 def print_first_use() -> None:
-    """Print the times of `at`, the generator and the compiler at a version's first use."""
+    """Print the CPU time of generating and compiling the codecs of all APIs."""
     from protocol.registry import SPECS
 
     started = time.process_time()

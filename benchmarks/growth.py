@@ -4,8 +4,8 @@
     python -m benchmarks.growth --only groups --most 10000
 
 Each dimension has its own broker that grows in steps. At each step the resident memory and the CPU
-time per operation are measured. The slope is that of the last step. Larger sizes are calculated
-from the slope and marked as calculated.
+time per operation are measured. The slope is measured between the last two sizes. Larger sizes are
+calculated from the slope and marked as calculated.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class Point(NamedTuple):
 
 
 class Dimension(NamedTuple):
-    """A kind of object to count. `grow(broker, sizes)` creates each number and measures it."""
+    """A kind of object to count.
+
+    `grow(broker, sizes)` creates each number of objects and yields a Point for each number.
+    """
 
     name: str
     operation: str

@@ -6,7 +6,7 @@
 For every API, the benchmark sends requests with COUNT elements (100 000) in one of their arrays,
 and small requests with a large amount of work or a large response. Another process sends heartbeats
 meanwhile; its longest wait is the most important figure. `issue` measures requests that were once
-very slow, by default on this broker, or on the one in another checkout's DIRECTORY.
+very slow, by default on this broker, or on the broker of the checkout in DIRECTORY.
 """
 
 from __future__ import annotations

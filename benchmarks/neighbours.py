@@ -5,9 +5,9 @@
 A separate process sends one member's heartbeats, each a millisecond after the previous response.
 The loads follow one after the other, each after a quiet time. The ratio compares the p99 under load
 with the p99 in the quiet time before. The floor's column shows the same probe of a bare server (see
-`benchmarks.floor`) at the same time, which is the machine's share. Then the floods of
-`tests.floods` are sent to another broker with TLS and SASL: the probe uses a plaintext listener, as
-connections to the flooded listener would queue behind the flood.
+`benchmarks.floor`) at the same time, which is the delay that the machine itself causes. Then the
+floods of `tests.floods` are sent to another broker with TLS and SASL: the probe uses a plaintext
+listener, as connections to the flooded listener would queue behind the flood.
 """
 
 from __future__ import annotations

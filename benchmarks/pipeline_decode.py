@@ -1,9 +1,9 @@
 """Speed of decoding offset commits in Spark: the pipeline's vectorised code and a plain UDF.
 
-`python -m benchmarks.pipeline_decode [RECORDS]`: both decode key and value of the same cached frame
-in one session into the same columns of a commit. The pipeline's own work, all columns of bronze, is
-measured as well. The figures are CPU time of JVM and workers, which other work on the machine does
-not affect.
+Run `python -m benchmarks.pipeline_decode [RECORDS]`. Both ways decode key and value of the same
+cached frame in one session into the same columns of a commit. The decoding of all columns of the
+bronze table, which the pipeline does, is measured as well. The figures are CPU time of JVM and
+workers, which other work on the machine does not affect.
 
 The JVM uses full compilation here. The pipeline's own session does not (`pipeline.session`),
 because it costs more than it gains in a run of one or two minutes; transferring rows is then

@@ -58,7 +58,7 @@ def measure(spark: SparkSession, source: Source, out: Path) -> tuple[int, float,
 
 
 def main() -> int:
-    """Print the rows per second of both, and the speedup of the files.
+    """Print the rows per second of both sources, and how many times faster the files are.
 
     Raises SystemExit if the numbers of records differ.
     """

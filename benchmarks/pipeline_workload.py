@@ -39,7 +39,8 @@ _SEGMENT = "00000000000000000000.log"
 class Workload:
     """The size of a workload.
 
-    `commits` is groups x partitions x rounds. `records` is the number per partition.
+    `commits` is groups x partitions x rounds. `records` is the number of records in each partition
+    of the topic.
     """
 
     groups: int = 1000

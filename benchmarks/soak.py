@@ -111,7 +111,7 @@ class Group:
         await self._join()
 
     async def live(self, rebalances_share: float) -> None:
-        """Send heartbeats and commits without end; rebalance after this share of the heartbeats."""
+        """Send heartbeats and commits endlessly; rebalance after this share of the rounds."""
         await asyncio.sleep(random.uniform(0, HEARTBEAT_INTERVAL_SECONDS))
         while True:
             started_s = time.monotonic()
@@ -131,7 +131,7 @@ class Group:
             self._counts.commits += 1
 
     async def _rebalance(self) -> None:
-        """Replace a member: it leaves, joins as a new one, and the others rejoin."""
+        """Replace a member: one member leaves, a new member joins, and the others rejoin."""
         leaving = random.choice(self._members)
         leave = LeaveGroupRequest(group_id=self._group_id, member_id=leaving.member.member_id)
         await leaving.ask(leave, LEAVE_VERSION)

@@ -2,7 +2,7 @@
 
 With `broker.count=N` (default 1) each of the N brokers has its own ports, connections, fetch
 sessions and group coordinator, as in a real cluster. `composition` builds the parts of a cluster,
-and `cluster_reset` empties one.
+and `cluster_reset` empties a cluster.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Cluster:
         yield from self.servers.follow()
 
     def _on_moving(self, partition: Partition) -> None:
-        """Have groups write pending requests while their broker is still the leader."""
+        """Let groups finish their queued requests while their broker is still the leader."""
         groups = self.brokers.groups_of(partition.leader_id)
         if partition.topic_name == OFFSETS_TOPIC and groups is not None:
             groups.emigrate(partition.index)

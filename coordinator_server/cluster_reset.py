@@ -68,7 +68,10 @@ async def _end_work(cluster: Cluster) -> None:
 
 
 def _reset_clocks(clocks: Clocks, topics: TopicManager) -> None:
-    """Reset virtual clocks to the machine's time; no state with other times is left."""
+    """Reset virtual clocks to the machine's time.
+
+    All state with virtual times is already removed.
+    """
     if clocks.broker is clocks.machine:
         return
     from coordinator_server.clock.virtual_clock import VirtualClock

@@ -110,7 +110,7 @@ def _shared_state(
     flusher: Flusher,
     counts: Counts | None,
 ) -> SharedState:
-    """Open the logs, and build what the brokers share."""
+    """Open the logs, and build the state that the brokers share."""
     clock, machine_clock = clocks.broker, clocks.machine
     configs = {
         broker_config.node_id: broker_config
@@ -236,7 +236,7 @@ def _broker(
 
 
 def _explain(shared: SharedState, node_id: int) -> Callable[[str, Rebalance], None]:
-    """Return the function that takes the rebalances of a broker that have ended."""
+    """Return the callback that receives each rebalance of a broker when the rebalance has ended."""
     if shared.counts is None:
         return shared.journal.take
     return shared.counts.of(node_id).counting(shared.journal.take)
@@ -342,7 +342,7 @@ def _new_member_id(prefix: str) -> str:
 
 
 def _new_uuid() -> str:
-    """Return a random UUID as Kafka's Uuid writes it, the id of a member that sends none."""
+    """Return a random UUID in the format of Kafka's Uuid, for members that send no member id."""
     from protocol.json_form import uuid_to_text
 
     return uuid_to_text(new_topic_id())

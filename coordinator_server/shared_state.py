@@ -1,4 +1,4 @@
-"""SharedState: what all brokers of the process share, as the brokers of a cluster share KRaft.
+"""SharedState: the state that all brokers of the process share.
 
 All brokers share one log per partition, so only leadership moves when a broker stops (see
 `topics.leadership`), never data.

@@ -74,10 +74,10 @@ _LEGACY_CRC_START = 16
 
 
 class BatchHeader(NamedTuple):
-    """The header of one batch, and its position in the buffer or file, last of the fields.
+    """The header of one batch; the last field is the header's position in the buffer or file.
 
-    An entry of format 0 or 1 has one offset, its last one, no producer and no leader epoch. The
-    record count is 1 there, whatever its compressed wrapper contains.
+    For an entry of format 0 or 1, the base offset is the last offset, there is no producer and no
+    leader epoch, and the record count is 1 even for a wrapper of compressed messages.
     """
 
     base_offset: int

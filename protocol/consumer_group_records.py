@@ -35,7 +35,7 @@ class PartitionMetadata(Message):
 
 
 class TopicMetadata(Message):
-    """One topic of that view."""
+    """One topic, as the group saw it."""
 
     topic_id: bytes = field(UUID)
     topic_name: str = field(STRING)
@@ -57,14 +57,14 @@ class ConsumerGroupMemberMetadataKey(Message, versions=(0, 0)):
 
 
 class ClassicProtocol(Message):
-    """One classic protocol such a member offers."""
+    """A classic protocol that a member supports."""
 
     name: str = field(STRING)
     metadata: bytes = field(BYTES)
 
 
 class ClassicMemberMetadata(Message):
-    """The classic side of a member that speaks the classic protocol."""
+    """Session timeout and protocols of a member that uses the classic protocol."""
 
     session_timeout_ms: int = field(INT32)
     supported_protocols: list[ClassicProtocol] = field(ARRAY(ClassicProtocol))
@@ -94,7 +94,10 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, versions=(0, 0)):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """The epoch of the target assignment, and since 4.3 when it was computed, in ms (KIP-1263)."""
+    """The epoch of the target assignment.
+
+    `assignment_timestamp`, since 4.3, is the time of its computation in ms (KIP-1263).
+    """
 
     assignment_epoch: int = field(INT32)
     assignment_timestamp: int = field(INT64, tag=0)
@@ -132,7 +135,7 @@ class TopicPartitions(Message):
 
     topic_id: bytes = field(UUID)
     partitions: list[int] = field(ARRAY(INT32))
-    # Kafka's default is not null but an empty list: records of older releases have none.
+    # Without the field, as in records of older releases, Kafka reads an empty list, not null.
     assignment_epochs: list[int] | None = field(ARRAY(INT32), nullable_since=0, tag=0)
 
 

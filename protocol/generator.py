@@ -44,10 +44,10 @@ NUMBERS_PER_STEP = 50_000
 class ShortForm(NamedTuple):
     """The fixed-width form of a nested message whose strings are all empty.
 
-    `letters` are those of the whole element, with length prefixes and the count of tagged fields as
-    "B" or wider. `strings` maps the indexes of the lengths to the strings; `names` has the field at
-    each index, "" for the count. Most elements of large arrays have this form, and one pack or
-    unpack handles each.
+    `letters` are the struct letters of the whole element, with length prefixes and the count of
+    tagged fields as "B" or wider. `strings` maps the indexes of the lengths to the strings; `names`
+    has the field at each index, "" for the count. Most elements of large arrays have this form, and
+    one pack or unpack handles each.
     """
 
     letters: list[str]
@@ -58,8 +58,7 @@ class ShortForm(NamedTuple):
 def short_form(struct: MessageStruct) -> ShortForm | None:
     """Return the short form of an element; None if the element has none.
 
-    Only elements that begin with a number have one: a string at the start is a name and never
-    empty.
+    An element that begins with a string has no short form: the string is a name and never empty.
     """
     letters: list[str] = []
     names: list[str] = []

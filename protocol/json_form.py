@@ -15,7 +15,7 @@ M = TypeVar("M", bound=Message)
 
 
 def camel_case(name: str) -> str:
-    """`throttle_time_ms` -> `throttleTimeMs`."""
+    """Return a field name in camelCase: `throttleTimeMs` for `throttle_time_ms`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 

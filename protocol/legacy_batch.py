@@ -90,7 +90,7 @@ def _key_and_value(entry: BatchBuffer, magic: int) -> tuple[bytes | None, bytes 
 
 
 def _repair_lz4_header(frame: bytes) -> bytes:
-    """Correct the header checksum of an lz4 frame, in which old clients included the magic."""
+    """Correct the header checksum of an lz4 frame: old clients also hashed the magic."""
     if len(frame) < 7 or not frame.startswith(_LZ4_MAGIC):
         raise ProtocolError("no lz4 frame")
     position = 6 + (8 if frame[4] & 0x08 else 0)

@@ -24,7 +24,7 @@ _LONGEST_KEY = 1 << 16
 
 _ONE_BYTE_DELTAS = 64
 _TWO_BYTE_DELTAS = 8192
-"""Offset deltas below this value take one or two bytes."""
+"""Offset deltas below `_ONE_BYTE_DELTAS` take one byte, deltas below this value two bytes."""
 
 # One-byte zigzag numbers in the order of their values: -64 becomes 0, 63 becomes 127.
 _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(256)])
@@ -185,7 +185,8 @@ def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
             if size > 127:
                 size, position = _tail(section, position, size)
             stop = position + (size >> 1)
-            # Kafka replaces invalid UTF-8 in header keys. A slice of a long key takes long to copy.
+            # Leave long keys, which take long to copy, and non-ASCII keys, in which Kafka replaces
+            # invalid UTF-8, to the slow path.
             if size & 1 or (not is_value and size >> 1 > _LONGEST_KEY):
                 raise _UnusualError
             if not is_value and not section[position:stop].isascii():
@@ -203,7 +204,7 @@ def _run(
     needs_keys: bool,
     steps: StepLimit,
 ) -> tuple[int, int, int, int] | None:
-    """Return (number, end, smallest and largest time) of a run of records with the first's layout.
+    """Return the length, end, smallest and largest time of a run of records with the same layout.
 
     Returns None if the run is shorter than LEAST_RUN. Records with headers are never a run.
     """

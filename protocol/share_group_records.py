@@ -45,7 +45,10 @@ class ShareGroupTargetAssignmentMetadataKey(Message, versions=(0, 0)):
 
 
 class ShareGroupTargetAssignmentMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """The epoch of the target assignment, and since 4.3 when it was computed, in ms (KIP-1263)."""
+    """The epoch of the target assignment.
+
+    `assignment_timestamp`, since 4.3, is the time of its computation in ms (KIP-1263).
+    """
 
     assignment_epoch: int = field(INT32)
     assignment_timestamp: int = field(INT64, tag=0)

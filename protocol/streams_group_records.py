@@ -22,11 +22,11 @@ class StreamsGroupMetadataKey(Message, versions=(0, 0)):
 
 
 class StreamsGroupMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """The group's epoch, and what its last assignment was computed from.
+    """The group's epoch, and the inputs of its last assignment.
 
-    `validated_topology_epoch` is the epoch of the topology whose topics are as they have to be, -1
-    if none is; with the settings of the assignment since 4.3. The epochs of descriptions, since
-    4.4, are those that a plugin of the broker has stored and has refused (KIP-1331).
+    `validated_topology_epoch` is the epoch of the last topology whose topics were valid, or -1.
+    `last_assignment_configs` exists since 4.3. The description epochs, since 4.4, are the epochs of
+    the topology descriptions that a broker plugin last stored and last refused (KIP-1331).
     """
 
     epoch: int = field(INT32)
@@ -73,7 +73,10 @@ class StreamsGroupTargetAssignmentMetadataKey(Message, versions=(0, 0)):
 
 
 class StreamsGroupTargetAssignmentMetadataValue(Message, versions=(0, 0), flexible_since=0):
-    """The epoch of the target assignment, and since 4.3 when it was computed, in ms (KIP-1263)."""
+    """The epoch of the target assignment.
+
+    `assignment_timestamp`, since 4.3, is the time of its computation in ms (KIP-1263).
+    """
 
     assignment_epoch: int = field(INT32)
     assignment_timestamp: int = field(INT64, tag=0)
@@ -87,7 +90,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message, versions=(0, 0)):
 
 
 class TargetTaskIds(Message):
-    """Tasks of one subtopology, which are its partitions."""
+    """Tasks of one subtopology; task ids are partitions."""
 
     subtopology_id: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
@@ -109,9 +112,9 @@ class StreamsGroupCurrentMemberAssignmentKey(Message, versions=(0, 0)):
 
 
 class CurrentTaskIds(Message):
-    """Tasks of one subtopology; active ones since 4.3 with the epochs at which they were assigned.
+    """Tasks of one subtopology; since 4.3, active tasks have the epochs of their assignment.
 
-    A commit of an older epoch is fenced by them (KIP-1251).
+    An offset commit with an older epoch than the task's is fenced (KIP-1251).
     """
 
     subtopology_id: str = field(STRING)
@@ -141,7 +144,7 @@ class StreamsGroupTopologyKey(Message, versions=(0, 0)):
 
 
 class RecordedTopicInfo(Message):
-    """An internal topic; no partitions or replicas are left to the broker to choose."""
+    """An internal topic; the broker chooses partitions or replicas that are not set."""
 
     name: str = field(STRING)
     partitions: int = field(INT32)
@@ -158,7 +161,7 @@ class RecordedCopartitionGroup(Message):
 
 
 class RecordedSubtopology(Message):
-    """A part of the application that is connected by topics alone to the others."""
+    """A part of the application that is connected to other parts only by topics."""
 
     subtopology_id: str = field(STRING)
     source_topics: list[str] = field(ARRAY(STRING))

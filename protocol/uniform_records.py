@@ -15,7 +15,7 @@ LEAST_RECORDS = 16
 
 _ONE_BYTE = 1 << 6
 _TWO_BYTES = 1 << 13
-"""Offset deltas below these take one and two bytes."""
+"""Offset deltas below `_ONE_BYTE` take one byte, deltas below `_TWO_BYTES` two bytes."""
 
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(_ONE_BYTE)])
 """The first bytes of two-byte deltas, which repeat with a period of 64."""

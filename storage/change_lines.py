@@ -1,4 +1,4 @@
-"""Files of changes, one JSON text per line: which lines were never written, and what is damaged."""
+"""Checks lines of a file of changes (one JSON text per line) for incomplete writes and damage."""
 
 from __future__ import annotations
 

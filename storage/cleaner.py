@@ -111,8 +111,8 @@ class Cleaning:
     def run(self) -> Generator[Pause | None, None, CleaningResult | None]:
         """Do the pass, in steps; return None if the log was closed meanwhile.
 
-        Raises StorageError when the disk fails. The log is then unchanged, or, after a failure
-        behind the commit, closed and must be opened again.
+        Raises StorageError when the disk fails. After a failure before the commit, the log is
+        unchanged; after a later failure, the log is closed and must be opened again.
         """
         log = self._log
         bytes_before = log.size_bytes

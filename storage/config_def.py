@@ -2,8 +2,8 @@
 
 This is Kafka's ConfigDef. It belongs to storage because topic settings are parsed there; the
 broker's settings follow the same rules. An invalid value raises an `InvalidValueError` with the
-violated rule; callers add a message, in Kafka's words for clients or in ours for operators.
-Settings are tuples, because the tables are built at every start.
+violated rule; callers add a message: Kafka's message for clients, or this project's message for
+operators. Settings are tuples, because the tables are built at every start.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class LogFlusher(Worker, Protocol):
         """Run a check in a worker thread, then call `done` in the event loop unless cancelled."""
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
-        """Call `done` when the log is synced up to its current end, or with the error."""
+        """Call `done(None)` when the log is synced up to its current end, or `done(error)`."""
 
 
 class Flush:

@@ -163,8 +163,8 @@ class LogLoader:
             if isinstance(batch, Corruption):
                 position = batch.position
                 if batch.offsets_fall and suspect is not None:
-                    # No CRC covers the base offset: the batch after the gap has a wrong base
-                    # offset.
+                    # The CRC does not cover base offsets, so the batch after the gap counts as the
+                    # bad batch.
                     position, next_offset = suspect
                 self._report(segment, next_offset, segment.size_bytes - position, batch.reason)
                 # Remove the last segment first and truncate at the end, so that recovery after a
@@ -264,7 +264,7 @@ class LogLoader:
         if producers is None:
             producers = ProducerState()
             if self.clean and not offsets:
-                # As in Kafka, no snapshots means no producer ids.
+                # As in Kafka, a cleanly closed log without snapshots has no producer state.
                 return producers, -1
         if snapshot_offset < next_offset:
             replay_producers(producers, segments, max(snapshot_offset, self.log_start_offset))

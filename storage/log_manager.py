@@ -257,7 +257,8 @@ class LogManager:
     def finish_deletions(self) -> Iterator[None]:
         """Rename the directories of all deleted topics; `maintenance` removes the directories.
 
-        Raises StorageError; the next deletion, start or topic with the same name tries again.
+        Raises StorageError; the renaming is then repeated at the next deletion or start, or when a
+        topic with the same name is created.
         """
         for record in list(self.catalogue.deleting.values()):
             yield from self._finish_deletion(record)

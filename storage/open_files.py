@@ -40,7 +40,7 @@ class StorageCounts:
 
 
 class OpenFiles:
-    """The open files, in the order in which they were opened; `counts` is about all their logs."""
+    """The open files, in the order in which they were opened; all their logs share `counts`."""
 
     def __init__(self, disk: Disk, max_open: int = DEFAULT_MAX_OPEN_FILES) -> None:
         self.disk = disk

@@ -88,8 +88,8 @@ class OwnLogs:
     def dirty_share(self, now_ms: int) -> float:
         """Return the ratio of dirty to clean bytes in all own logs.
 
-        Compaction begins at TOTAL_DIRTY_SHARE. For small logs the clean bytes are assumed large
-        enough that this is reached at FLOOR_BYTES.
+        Compaction begins at TOTAL_DIRTY_SHARE. For small logs more clean bytes are assumed, so that
+        TOTAL_DIRTY_SHARE is reached at FLOOR_BYTES.
         """
         return self._dirty_share(self._states(now_ms))
 

@@ -173,7 +173,7 @@ class PortableDisk:
         return usage.total, usage.free
 
     def lock(self, path: str) -> disk.Lock | None:
-        """Lock the file `path` so that Kafka on the same directory is refused; None if locked."""
+        """Lock the file `path` against other brokers, also Kafka; return None if it is locked."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o644)
         try:
             self._lock(descriptor)

@@ -1,9 +1,9 @@
 """The state of a partition's idempotent producers (Kafka's ProducerStateManager, KIP-98).
 
-The state of a producer id has the last five batches, to detect retried batches and gaps, the epoch,
-to fence older producers, and the first offset of an open transaction, which bounds the last stable
-offset. The state can be rebuilt from batch headers; `.snapshot` files in Kafka's format avoid
-reading the whole log at a start.
+The state of a producer id has the last five batches (to detect retried batches and gaps), the epoch
+(to fence older producers), and the first offset of an open transaction (which bounds the last
+stable offset). The state can be rebuilt from batch headers; `.snapshot` files in Kafka's format
+avoid reading the whole log at a start.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ class RecordCheck:
         if least_ms < 0 or largest_ms >= _INT64_SIGN:
             return None
         if self._target is not self._codec and section[start + _time_position(section, start)]:
-            return None  # without the base timestamp of the first record, all deltas change
+            return None  # the new base timestamp changes all deltas
         return Checked(largest_ms, base_ms)
 
     # --- other batches ----------------------------------------------------------------------------

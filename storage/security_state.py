@@ -59,7 +59,7 @@ class SecurityState:
         self._is_torn = False
         """Whether the last line of the changes is incomplete, so that nothing may be appended."""
         self.dropped_bytes = 0
-        """Bytes at the end of the changes that were ignored, as a write that was not completed."""
+        """Bytes at the end of the changes that were ignored, because a write was not completed."""
         self._is_named = False
         """Whether the directory entry of the changes is safe from a power cut."""
         if disk.exists(self._path):

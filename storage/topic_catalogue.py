@@ -4,9 +4,9 @@ The file also contains the configs of groups, brokers and client metrics subscri
 
 Kafka has these in its metadata log. `topics.json` is a log, too: the first line has the version,
 every other line is a JSON list of the changes of one request, appended and synced before the
-response. So the cost of a change does not depend on the number of topics, and a crash leaves all
-changes of a request or none: an incomplete last line is ignored and removed by the next write. The
-file is compacted when most changes are obsolete.
+response. So the cost of a change does not depend on the number of topics. A crash leaves all
+changes of a request or none, because an incomplete last line is ignored and removed by the next
+write. The file is compacted when most changes are obsolete.
 
 A deletion takes two changes: the topic is "deleting" until its directories are renamed, so that the
 next start can finish an interrupted deletion.
@@ -80,7 +80,7 @@ class TopicCatalogue:
         self._has_secrets = False
         self.next_producer_id = 0
         self.dropped_bytes = 0
-        """Bytes at the end of the file that were ignored, as a write that was not completed."""
+        """Bytes at the end of the file that were ignored, because a write was not completed."""
         self._size_bytes = 0  # size of the complete lines; 0 without a file of this version
         self._changes = 0  # number of changes in the file
         self._unwritten: list[str] = []

@@ -43,7 +43,7 @@ class TlsError(ClientError):
 
 
 class SaslError(ClientError):
-    """A broker rejected a SASL mechanism or a user; `mechanisms` are the ones that it offers."""
+    """A broker rejected a SASL mechanism or a user; `mechanisms` are the broker's mechanisms."""
 
     def __init__(self, code: int, message: str | None, mechanisms: Sequence[str] = ()) -> None:
         super().__init__(code, message)

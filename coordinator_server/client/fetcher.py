@@ -36,7 +36,7 @@ class Fetched(NamedTuple):
     """A record and its partition, or the end of a batch.
 
     `record` is None at the end of a batch that shows no more records. `next_offset` is the position
-    after the record. Only share groups count deliveries.
+    after the record. `delivery_count` is None outside share groups.
     """
 
     partition: Partition

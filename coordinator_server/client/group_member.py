@@ -99,7 +99,10 @@ class GroupMember:
             return self._membership
 
     def must_rejoin(self) -> bool:
-        """Return whether the group rebalances. Raises ClientError if the membership has failed."""
+        """Return whether the group is rebalancing.
+
+        Raises ClientError if the membership has failed.
+        """
         with self._changed:
             if self._error is not None:
                 raise self._error

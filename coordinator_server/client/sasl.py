@@ -61,7 +61,10 @@ def exchange_tokens(connection: ClientConnection, settings: SaslSettings) -> int
 
 
 def handshake(connection: ClientConnection, mechanism: str) -> list[str]:
-    """Select a mechanism and return all that the broker offers. Raises SaslError with them."""
+    """Select a mechanism and return all mechanisms that the broker offers.
+
+    Raises SaslError, with the offered mechanisms, if the broker refuses.
+    """
     request = SaslHandshakeRequest(mechanism=mechanism)
     answer: Any = connection.exchange(request, min_version=1)
     offered: list[str] = answer.mechanisms

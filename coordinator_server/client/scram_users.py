@@ -75,7 +75,10 @@ def _name(type_id: int) -> str:
 
 
 def list_scram_users(client: Client, names: Sequence[str] = ()) -> list[ScramUser]:
-    """Return these users or all, by name, except users without credentials. Raises ClientError."""
+    """Return the users in `names`, or all users, sorted by name.
+
+    Users without credentials are left out. Raises ClientError.
+    """
     from protocol.apis.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         ScramUserName,

@@ -91,7 +91,8 @@ def handshake(
 def failure(error: OSError, where: str) -> ClientError:
     """Return the client's error for a failed handshake or a failed read.
 
-    Java's clients do not retry errors that a retry cannot fix (SslAuthenticationException).
+    A closed connection or a socket error is a NETWORK_EXCEPTION, which can be retried. A TLS error
+    is a TlsError, which ends the client, as in Java (SslAuthenticationException).
     """
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return ClientError(ErrorCode.NETWORK_EXCEPTION, f"{where} closed the connection")

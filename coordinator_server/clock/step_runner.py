@@ -62,7 +62,10 @@ class StepRunner:
         return True
 
     def run_long(self, steps: Iterator[None]) -> None:
-        """Like `run_now`, but queue the steps if other work is in progress; for many steps."""
+        """Like `run_now`, but queue the steps if other work is in progress.
+
+        Use this for many steps.
+        """
         if self._waiting:
             self.run(steps)
         else:

@@ -58,7 +58,7 @@ class VirtualClock:
         return self._machine.call_soon(callback)
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Call back after `delay` seconds of this clock, on the millisecond."""
+        """Call back after `delay` seconds of this clock, rounded up to a millisecond."""
         return self._set_timer(self._timers, delay, callback)
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
@@ -84,7 +84,7 @@ class VirtualClock:
             self._set_alarm()
 
     def resume(self, offset_ms: int | None = None) -> None:
-        """Run on from the frozen time, or from the machine's time plus `offset_ms` if later."""
+        """Continue from the frozen time, or from the machine's time plus `offset_ms` if later."""
         if self._frozen_ms is not None:
             self._offset_ms = self._frozen_ms - self._machine.now_ms()
             if offset_ms is not None:
@@ -146,7 +146,10 @@ class VirtualClock:
         return timer
 
     def _set_alarm(self) -> None:
-        """Set the machine's timer for the next timer; a frozen clock only if one is due now."""
+        """Set the machine's timer for the next timer.
+
+        A frozen clock sets it only for a due timer.
+        """
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -382,8 +382,8 @@ class Config:
                     "inter.broker.listener.name: only one of it and security.inter.broker.protocol "
                     "may be set"
                 )
-            # Kafka rejects an unknown listener name. Here `--listener` may have replaced the
-            # listeners of the properties file.
+            # Kafka rejects an unknown listener name. Here the setting is ignored, because
+            # `--listener` may have replaced the listeners of the properties file.
             if between_brokers.upper() not in names:
                 self.ignored.append("inter.broker.listener.name")
         for name in self._of_listeners:

@@ -103,7 +103,8 @@ DYNAMIC = (
 )
 """All dynamic settings (ALL_DYNAMIC_CONFIGS)."""
 
-# Kafka checks these four together with other settings, without the limits of the topic configs.
+# Kafka does not apply the limits of the topic configs to these four settings; it only checks them
+# together with other settings.
 _WITHOUT_LEAST = ("log.retention.ms", "log.flush.interval.ms", "log.roll.ms", "log.roll.jitter.ms")
 
 _CUSTOM = ("super.users", "allow.everyone.if.no.acl.found")

@@ -226,7 +226,7 @@ def shown(name: str, value: str) -> str | None:
 
 
 def _of_group(name: str, setting: Setting) -> Setting:
-    """Return a group config's definition from a broker setting, without upper limit if an INT."""
+    """Return a broker setting's definition for a group config; an INT has no upper limit."""
     return setting._replace(name=name, most=INT_MAX if setting.kind is Kind.INT else setting.most)
 
 

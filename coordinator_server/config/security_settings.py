@@ -1,7 +1,7 @@
 """SASL and TLS settings. Part of the table of settings.
 
 Names and defaults are Kafka's (SaslConfigs, SslConfigs, BrokerSecurityConfigs);
-`ssl.handshake.timeout.ms` is ours. TLS settings can be overridden per listener, as
+`ssl.handshake.timeout.ms` does not exist in Kafka. TLS settings can be overridden per listener, as
 listener.name.NAME.SETTING.
 """
 

@@ -1,9 +1,9 @@
 """The table of the broker's settings: name, type, default, range and meaning of each.
 
 Names and defaults are those of Kafka's reference version (`protocol.REFERENCE_VERSION`);
-`advertised.listeners=auto`, `published.*`, `broker.count` and `group.events.*` are ours. The
-properties file, the environment, `--set`, DescribeConfigs and docs/settings.md all use this table.
-Settings that are defaults of topic configs are derived from `storage.topic_settings`.
+`advertised.listeners=auto`, `published.*`, `broker.count` and `group.events.*` do not exist in
+Kafka. The properties file, the environment, `--set`, DescribeConfigs and docs/settings.md all use
+this table. Settings that are defaults of topic configs are derived from `storage.topic_settings`.
 """
 
 from __future__ import annotations

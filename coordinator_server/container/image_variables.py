@@ -231,7 +231,7 @@ class ImageVariables:
         return [(user, password)] if password else []
 
     def _take(self, variable: str, default: str = "") -> str:
-        """Remove a variable, or VARIABLE_FILE that names a file, and return the value."""
+        """Remove VARIABLE and VARIABLE_FILE; return the content of the file or VARIABLE's value."""
         path = self._environment.pop(f"{variable}_FILE", "")
         value = self._environment.pop(variable, "").strip()
         return (_read(path, f"{variable}_FILE") if path else value) or default

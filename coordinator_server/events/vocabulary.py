@@ -226,4 +226,4 @@ VOCABULARY: dict[str, EventType] = {
         DEBUG, ("topic", "partition", "base_offset", "size_bytes", "reason")
     ),
 }
-"""Name -> level and fields. `exc_info=True` gives an event of level ERROR a traceback besides."""
+"""Name -> level and fields. An event of level ERROR can also have a traceback (`exc_info=True`)."""

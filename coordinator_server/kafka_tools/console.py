@@ -53,7 +53,7 @@ DESERIALIZERS = (
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the tool in this block as cleanly as Ctrl-C, with a shell's exit code."""
+    """In this block, SIGTERM ends the tool as cleanly as Ctrl-C, with a shell's exit code (143)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -75,7 +75,9 @@ class Stop:
 
 @contextmanager
 def stopped_by_signals(act: Callable[[], None]) -> Iterator[Stop]:
-    """Call `act` at the first Ctrl-C or SIGTERM in this block and continue; a second one exits.
+    """Call `act` at the first Ctrl-C or SIGTERM in this block and continue.
+
+    A second signal has its usual effect.
 
     `act` runs in the signal handler, between any two steps of the tool.
     """

@@ -172,7 +172,7 @@ def _check_arguments(options: Options) -> None:
 
 
 def _properties(options: Options) -> dict[str, str] | None:
-    """Return the consumer's settings; print contradictory ones and return None.
+    """Return the consumer's settings; if two contradict each other, print them and return None.
 
     Raises UsageError.
     """

@@ -82,7 +82,7 @@ class DefaultFormatter:
             return f"Offset:{record.offset}".encode()
         if name == "delivery" and fetched.delivery_count is not None:
             return f"Delivery:{fetched.delivery_count}".encode()
-        if name in ("delivery", "epoch"):  # Kafka's tool prints no epoch here.
+        if name in ("delivery", "epoch"):  # Kafka's tool never prints an epoch.
             return f"{name.capitalize()}:NOT_PRESENT".encode()
         if name == "headers":
             headers = [

@@ -166,7 +166,7 @@ def print_plans(plans: Mapping[str, Plan]) -> None:
 def print_deletions(kind: str, listed: str, failed: Mapping[str, str], *, end: str = "") -> None:
     """Print the deleted groups of a kind (`listed`, in quotes) and the errors of the others.
 
-    `end` follows the names after a failure.
+    `end` is printed after the names if any deletion failed.
     """
     if not failed:
         print(f"Deletion of requested {kind} groups ({listed}) was successful.")

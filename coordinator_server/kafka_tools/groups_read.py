@@ -234,7 +234,7 @@ def _classic_member(member: Any) -> MemberDescription:
 def committed_offsets(
     client: Client, group: str, partitions: Iterable[Partition] | None = None
 ) -> dict[Partition, Committed]:
-    """Return the committed offsets of a group by partition, for these partitions or all."""
+    """Return the committed offsets of a group, by partition: of `partitions`, or of all."""
     from protocol.apis.offset_fetch import (
         OffsetFetchRequest,
         OffsetFetchRequestGroup,

@@ -19,8 +19,8 @@ class Option(NamedTuple):
     """An option of a tool.
 
     `argument` is the placeholder in the usage; an option without `argument` is a flag. `kind` is
-    str, int or long, as in Java. `instead` marks an option of Kafka's tool that is not implemented
-    here: the line names an alternative.
+    str, int or long, as in Java. `instead` is set for an option of Kafka's tool that is not
+    implemented here, and names an alternative.
     """
 
     name: str
@@ -174,7 +174,7 @@ def _unrecognized(name: str) -> OptionsError:
 def _is_value(option: Option, token: str, by_name: dict[str, Option]) -> bool:
     """Return whether the next token is the option's argument.
 
-    An optional argument is one only if it is a number.
+    If the option is a number with an optional argument, only a number counts as the argument.
     """
     if _is_option(token, by_name):
         return False

@@ -382,7 +382,7 @@ def _chosen(chance: random.Random, listed: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _keys(options: argparse.Namespace) -> Iterator[bytes | None]:
-    """Yield keys without end; a key is None where none is wanted."""
+    """Yield keys endlessly, by `--key-distribution`; None for records without a key."""
     chance = random.Random(options.random_seed)
     number = 0
     while True:

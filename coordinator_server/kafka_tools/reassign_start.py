@@ -341,7 +341,7 @@ def all_moves(
     wanted: Mapping[Place, Sequence[int]],
     current: Mapping[Place, Sequence[int]],
 ) -> Moves:
-    """Return the moves of running reassignments and of the wanted ones."""
+    """Return the moves of the running reassignments and of the wanted reassignments."""
     moves = {
         place: (set(reassignment.replicas) - set(reassignment.adding), set(reassignment.adding))
         for place, reassignment in running.items()

@@ -198,7 +198,8 @@ class RecordConsumer:
     def _rejoin(self) -> None:
         """Revoke all partitions and rejoin with the current subscription."""
         if self._settings.is_auto_commit and self._membership is not None:
-            # If a rebalance completed without this member, these records are read again.
+            # The commit fails if a rebalance completed without this member. Records since the last
+            # commit are then read again.
             with suppress(ClientError):
                 self.commit(self._positions)
         if self._membership is not None:
@@ -255,7 +256,10 @@ class RecordConsumer:
         return self._pattern.fullmatch(topic.name) is not None
 
     def _find_positions(self) -> None:
-        """Find the start of partitions without a position, as far as the offsets are known."""
+        """Find start positions for the assigned partitions that have none.
+
+        After a retriable error, partitions stay without a position until the next attempt.
+        """
         partitions = self._membership.partitions if self._membership is not None else []
         if self._assigned is not None:
             partitions = [self._assigned[0]]

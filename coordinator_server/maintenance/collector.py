@@ -1,7 +1,8 @@
 """Keeps garbage collection pauses short, however many topics and groups exist.
 
 A full collection traverses every object, which takes half a second for a few million objects.
-Nearly all of these objects live as long as their topic or group and are in no cycle.
+Nearly all of these objects live as long as their topic or group and are in no cycle. So after a
+long collection, all existing objects are excluded from later collections (gc.freeze).
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Flusher:
             done()
 
     def when_flushed(self, log: PartitionLog, done: Done) -> None:
-        """Call `done` when the log is synced up to its current end, or with the error."""
+        """Call `done(None)` when the log is synced up to its current end, or `done(error)`."""
         self._waiting.setdefault(log, []).append((log.log_end_offset, done))
         if log not in self._running:
             self._start(log)

@@ -174,7 +174,10 @@ class MaintenanceScheduler:
         )
 
     def _work(self, steps: Iterator[Step], end_s: float) -> bool:
-        """Run steps until done or waiting for the disk; return whether the slice ended before."""
+        """Run steps until the slice ends, a step waits for the disk, or no step is left.
+
+        Returns whether the slice has ended.
+        """
         for event in steps:
             if event is Pause.WAITING:
                 return False
@@ -191,8 +194,8 @@ class MaintenanceScheduler:
     def _slice_s(self, now_ms: int, started_s: float) -> float:
         """Return the length of the next slice in seconds.
 
-        Under full pressure the slice is as long as the time since the last slice, so compaction
-        gets half of the time even of a busy event loop.
+        If the dirty share of the own logs reaches its limit, the slice is as long as the time since
+        the last slice. So compaction gets half of the time even of a busy event loop.
         """
         if self._own_logs is not None and now_ms >= self._pressure_due_ms:
             self._pressure_due_ms = now_ms + BUSY_OWN_LOGS_MS

@@ -46,7 +46,7 @@ class AddressLimits:
         """Apply changed limits; host names are resolved in a thread.
 
         A host keeps its known address until a new lookup succeeds. An override of a host without a
-        known address has no effect, nor has a limit of 0 without overrides.
+        known address has no effect. A limit of 0 without overrides is replaced by the static limit.
         """
         text = self._config.text(_OVERRIDES)
         self._limit = self._config.integer(_LIMIT)

@@ -34,8 +34,8 @@ class ApiBinding(Generic[B]):
     `decode(frame, position)` returns (request, end). `handle(broker, call, request)` serves the
     request: it responds now or later, or returns long work as steps. `encode(response)` returns the
     body of the response, as a list of parts if it may contain records. `new_call` creates the Call
-    of a request; if `is_metered`, because of a quota or for metrics, the call is given the frame
-    size. `traffic` belongs to the counted calls of metrics, None without metrics.
+    of a request. If `is_metered` is set, for a quota or for metrics, the Call also gets the frame
+    size. `traffic` has the counts for metrics; None without metrics.
     """
 
     __slots__ = (
@@ -212,7 +212,7 @@ class Call:
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )
         del body
-        # `rights` holds refused entries, which `dispose` could not free in steps.
+        # Drop the refused entries in `rights`, so that `dispose` can free them in steps.
         self.rights = UNRESTRICTED
         yield from dispose(self.request)
         yield from dispose(response)

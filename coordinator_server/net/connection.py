@@ -6,10 +6,10 @@ frame is complete, so that a frame in a thousand chunks is not copied a thousand
 length allocates no memory.
 
 As in Kafka's SocketServer (a muted channel), a connection handles one request at a time, and
-responses are sent in the order of the requests. Frames wait while `_holds` is not 0: a request has
-no response yet, the client does not read its responses, this connection has used up its turn, all
-requests are held while the broker clock is advanced, or a quota throttles the client. When more
-than READ_AHEAD_BYTES are waiting, the socket is not read, so TCP flow control stops the client and
+responses are sent in the order of the requests. Frames wait while `_holds` is not 0. The reasons
+are: a request has no response yet, the client does not read its responses, this connection has used
+up its turn, the broker clock is being advanced, or a quota throttles the client. When more than
+READ_AHEAD_BYTES are waiting, the socket is not read, so TCP flow control stops the client and
 memory per connection is bounded.
 """
 
@@ -237,8 +237,8 @@ class Connection(asyncio.Protocol):
     def answer(self, prefix: bytes, body: Body) -> None:
         """Send the response to the current request and continue with the next one.
 
-        Small responses of one turn are sent together at its end, to save system calls. The first
-        part of a body in parts must be small.
+        Small responses of one turn are sent together at its end, to save system calls. If the body
+        is in parts, the first part must be small, because it is copied behind the prefix.
         """
         self._holds &= ~_UNANSWERED
         if self._transport is None or self._holds & _CLOSED:

@@ -118,7 +118,8 @@ class MeteredCall(Call):
         if not metering.changes.is_enabled:
             return True
         if self._changes is None:
-            # Topics created automatically for other APIs are charged like the newest CreateTopics.
+            # Topics created automatically by another API are charged like a CreateTopics request of
+            # the newest version.
             is_strict = self.api_version >= STRICT_SINCE.get(self.api_name, 0)
             self._changes = MutationQuota(metering.changes, *self._who, is_strict=is_strict)
         return self._changes.take(count, metering.now_ms())

@@ -2,7 +2,7 @@
 
 Groups never wait for the topic and never see its errors. Records wait in a queue, which a timer
 writes in batches. Failed writes are retried with increasing delay, and slow writes get a small
-share of the event loop's time. Records that exceed the queue are dropped and counted.
+share of the event loop's time. When the queue is full, records are dropped and counted.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class RebalanceJournal:
 
         record = yield from record_in_steps(group_id, rebalance)
         if rebalance.cause.trigger not in WITHOUT_REBALANCE:
-            # Triggers without a rebalance have other log events.
+            # A trigger that causes no rebalance is logged by another event.
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         if self.listeners:

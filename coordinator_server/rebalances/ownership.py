@@ -42,7 +42,7 @@ Owners = Identity | frozenset[Identity]
 
 
 class PartitionsInThreeForms(NamedTuple):
-    """The partitions of an assignment in three forms. Must not be modified: it is cached."""
+    """The partitions of an assignment in three forms. Objects are cached: do not modify them."""
 
     by_topic: Partitions
     pairs: tuple[tuple[str, int], ...]

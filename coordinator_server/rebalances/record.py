@@ -61,8 +61,9 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
     """Like `record_of`, in steps, for groups with many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
-    # Superseding a rebalance changes no assignment, nor does loading or removing a group. Members
-    # with epochs change their assignments one by one, at any time.
+    # Members are listed only if assignments can have changed. A superseded rebalance, and the
+    # loading or removal of a group, change none. Members with epochs change their assignments one
+    # by one, at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
         outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)
         or isinstance(rebalance, EpochChange)
@@ -115,7 +116,7 @@ def _encode(fields: RebalanceRecord, members: list[str], *, shortened: bool = Fa
 
 
 def log_fields(record: Record) -> RebalanceRecord:
-    """Return the fields of the log event `group.rebalanced`, without empty ones."""
+    """Return the fields of the log event `group.rebalanced`; empty fields are left out."""
     whole = record.fields
     culprit: RebalanceRecord = whole["culprit"] or {}
     partitions: RebalanceRecord = whole["partitions"] or {}
@@ -179,7 +180,7 @@ def _dropped(dropped: Dropped) -> RebalanceRecord:
 
 
 def _chosen(rebalance: Rebalance) -> RebalanceRecord:
-    """Return the protocol and leader before and after."""
+    """Return the protocol and leader before and after the rebalance."""
     before, after = rebalance.before, rebalance.after
     return {
         "protocol_type": rebalance.protocol_type,
@@ -220,7 +221,7 @@ def times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """Return the numbers of members: before, rejoined, newly joined and after."""
+    """Return the number of members before and after the rebalance, rejoined and newly joined."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(

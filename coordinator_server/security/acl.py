@@ -113,7 +113,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def from_code(kind: type[E], code: int) -> E:
-    """Return the member with a protocol code; UNKNOWN for an unknown code."""
+    """Return the enum member for a protocol code; UNKNOWN for an unknown code."""
     try:
         return kind(code)
     except ValueError:

@@ -272,8 +272,8 @@ class AclIndex:
 
     Literal names and prefixes have a table each. A name matches a prefix if one of its leading
     substrings is a key of the prefix table, so one lookup per distinct prefix length is enough.
-    Within a resource, ACLs are grouped by principal, because "*" may have one for everybody.
-    Kafka's StandardAuthorizerData scans a sorted set instead, with the same results.
+    Within a resource, ACLs are grouped by principal, because the resource "*" may have an ACL for
+    each user. Kafka's StandardAuthorizerData scans a sorted set instead, with the same results.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class DevAuthority:
         write_private(self._path, _pem(self._certificate), 0o644)
 
     def issue(self, file_name: str, common_name: str, hosts: Collection[str] = ()) -> Path:
-        """Return a file with a private key and a certificate: a broker's if `hosts` is given.
+        """Return the path of a file with a key and a certificate, for a broker if `hosts` is given.
 
         An existing file is kept, unless its certificate expires soon or lacks a host.
         """

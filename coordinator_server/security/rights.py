@@ -1,4 +1,4 @@
-"""The decisions of a request's checks, for the handler that builds the response.
+"""The results of a request's access checks, for the handler that builds the response.
 
 Authorization runs before the handler and removes refused entries from the request. The handler
 places their response entries beside its own, and leaves out what the client may not see, so that a
@@ -29,10 +29,9 @@ _NOTHING: Mapping[int, Any] = MappingProxyType({})
 class Rights:
     """The rights of a client without an authorizer: everything is allowed.
 
-    `refused` has the response entries of refused request entries, by index in the request (in
-    Metadata just in the order of the response).
-    `refused_within` has those of refused topics within a group, by index of the group among the
-    groups that are left in the request.
+    `refused` has the response entries of refused request entries, by index in the request (for
+    Metadata, in the order of the response). `refused_within` has the response entries of refused
+    topics in groups, by index of the group among the groups that are left in the request.
     """
 
     __slots__ = ()
@@ -81,7 +80,7 @@ class Rights:
         return merged
 
     def each(self, entries: Iterable[Entry]) -> Iterator[tuple[Any, Any]]:
-        """Yield (None, entry) for each entry, and (refusal, None) at each refused one's place."""
+        """Yield (None, entry) for each entry and (refusal, None) in place of each refused entry."""
         refused, number = self.refused, 0
         for entry in entries:
             while number in refused:

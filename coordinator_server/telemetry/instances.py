@@ -36,7 +36,7 @@ Attributes = Mapping[str, str | None]
 
 
 class Push(NamedTuple):
-    """The fields of a PushTelemetry request; of the metrics only their size."""
+    """The fields of a PushTelemetry request, with the size of the metrics, but not the metrics."""
 
     instance_id: bytes
     subscription_id: int
@@ -46,7 +46,7 @@ class Push(NamedTuple):
 
 
 class ClientInstance:
-    """One client instance. It ends with `connection`, the connection that created it."""
+    """One client instance, removed when `connection`, the connection that created it, ends."""
 
     __slots__ = (
         "attributes",

@@ -52,7 +52,7 @@ def decompressed(compression: Compression, metrics: bytes, limit: int) -> bytes:
 
 
 def _bounded_zstd(metrics: bytes, limit: int) -> bytes:
-    """Decompress zstd into a buffer of `limit` bytes, when the size in advance is uncertain.
+    """Decompress zstd into a buffer of `limit` bytes, if its headers permit more than `limit`.
 
     Raises TooLargeError, ProtocolError.
     """

@@ -47,7 +47,7 @@ class GroupMember(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Records that reached the delivery limit, and the last member that had them.
+    """Records that reached the delivery limit, and the last member that acquired them.
 
     In a group with a dead letter queue this includes `rejected` records. `queue` is the topic of
     the dead letter queue, and `queue_error` says why the records are not in the queue.

@@ -54,7 +54,8 @@ def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
 def kafka(kafka_broker: Broker) -> Broker:
     """The session's broker after a reset: no topics, groups, offsets or connections.
 
-    Its address differs from that in the previous test. A stopped or killed broker is started again.
+    The address differs from the broker's address in the previous test. A stopped or killed broker
+    is started again.
     """
     if kafka_broker.is_running:
         kafka_broker.reset()

@@ -128,7 +128,7 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
     if route.body:
         parser.add_argument("--body", metavar="FILE", help="JSON of the whole body, - for stdin")
         for name, (kind, meaning, _) in fields_of(shape_named(route.body)).items():
-            if name != _PASSWORD:  # others could read an argument
+            if name != _PASSWORD:  # other users could read a password among the arguments
                 _add_field(parser, name, kind, meaning)
 
 

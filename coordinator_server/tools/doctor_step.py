@@ -13,7 +13,7 @@ _PAUSE_S = 0.1
 
 
 class StepFailedError(Exception):
-    """A step failed: the reason, and the advice for the client or the broker."""
+    """A step failed: the reason, and `changes` advised for the client or the broker."""
 
     def __init__(self, reason: str, changes: Sequence[str] = ()) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class Step:
         return True
 
     def fail(self, error: StepFailedError) -> None:
-        """Mark the step as failed, with the error's reason and changes."""
+        """Mark the step as failed, with the reason and the advised changes of the error."""
         self.is_ok = False
         self.reason, self.changes = str(error), error.changes
 

@@ -164,7 +164,7 @@ class Walk:
         return shake_hands(step, plain, self._address, self._security.tls, self._security.protocol)
 
     def _versions(self, step: Step, connection: ClientConnection) -> bool:
-        # The diagnosis gets the other half of the timeout.
+        # Keep half of the timeout for the diagnosis in `_unanswered`.
         connection.deadline_s = step.deadline_s - self._timeout_s / 2
         try:
             connection.negotiate()

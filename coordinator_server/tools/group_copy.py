@@ -1,7 +1,7 @@
 """Copies group offsets, share group start offsets and group configs from cluster to cluster.
 
-Each offset is mapped to the position of the same record in the target. An offset that is already
-further in the target stays: a member of the group has read there.
+Each offset is mapped to the position of the same record in the target. If the target's committed
+offset is larger, it is kept, because a member has already read there.
 """
 
 from __future__ import annotations

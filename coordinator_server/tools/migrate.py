@@ -205,7 +205,7 @@ class Migration:
                 producer.close()
 
     def _hold(self, topic: ClusterTopic, is_held: bool) -> None:
-        """Disable retention and broker timestamps while copying to a finished topic."""
+        """Disable retention and broker timestamps before adding records to a finished copy."""
         if not is_held and self.target.can_alter:
             now = self.target.configs(topic.name)
             self.target.set_configs(topic.name, now, {**now, **HELD})
@@ -240,8 +240,8 @@ class Migration:
 class Comparison:
     """Compares the records of a partition on the target with the source's records, one by one.
 
-    `is_held`: no record can be missing. Otherwise the target's own compaction and retention may
-    have removed records.
+    With `is_held` the target's topic has no retention or compaction, so no record can be missing.
+    Otherwise compaction and retention of the target may have removed records.
     """
 
     def __init__(

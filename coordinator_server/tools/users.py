@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 def _run(client: Client, options: argparse.Namespace, password: str) -> int:
     """Run the chosen action. Raises ClientError.
 
-    Each mechanism has its own request: brokers refuse to alter a user twice in one.
+    Each mechanism has its own request, because brokers refuse to alter a user twice in one request.
     """
     if options.action == "list":
         for user in list_scram_users(client):

@@ -1,9 +1,9 @@
 """`coordinator-server verify-log DIR`: check that log files are intact and consistent.
 
-Check of each partition every CRC, the order of offsets within and between segments, the number of
-records in each batch, leader epochs, index entries, aborted transactions and producer snapshots. In
-a data directory also check its small files and checkpoints. Nothing is written. In a directory in
-use, the end of a log that is being written may look incomplete. Findings that only slow down the
+For each partition, check every CRC, the order of offsets within and between segments, the number of
+records in each batch, leader epochs, index entries, aborted transactions and producer snapshots.
+For a data directory, also check its small files and checkpoints. Nothing is written. In a directory
+in use, the end of a log that is being written may look incomplete. Findings that only slow down the
 next start, such as a missing index, are notes. The exit code is 1 if there are errors.
 """
 
@@ -174,7 +174,7 @@ def partition_directories(path: Path) -> dict[Path, TopicPartition]:
 
 
 def is_data_directory(path: Path) -> bool:
-    """Return whether a directory has a partition, partitions, or the files of a broker."""
+    """Return whether a directory is a partition's directory or the data directory of a broker."""
     if (path / META_PROPERTIES_FILE).exists() or partition_directories(path):
         return True
     return any(is_log_name(entry.name) for entry in path.iterdir())

@@ -175,13 +175,14 @@ class Leadership:
         """Reassign a partition to the brokers of `target`; return whether anything changed.
 
         If all target brokers run, the reassignment is finished at once. Otherwise the partition
-        also keeps its previous replicas until they do.
+        also keeps its previous replicas until all target brokers run.
         """
         current = partition.replicas
         adding = tuple(sorted(set(target).difference(current)))
         removing = tuple(sorted(set(current).difference(target)))
         before = partition.reassignment or Reassignment()
-        # As in Kafka, keep the previous set if the new target adds (or removes) no replicas.
+        # As in Kafka, `adding` of an unfinished reassignment is kept if the new target adds no
+        # replicas. The same applies to `removing`.
         wanted = Reassignment(adding or before.adding, removing or before.removing)
         return self._place(partition, (*target, *removing), wanted)
 
@@ -260,7 +261,7 @@ class Leadership:
         return self._place(partition, partition.replicas, wanted)
 
     def _lead(self, partition: Partition, node_id: int) -> None:
-        """Begin a new leader epoch with this leader, who may be the current leader."""
+        """Begin a new leader epoch with this leader, which may be the current leader."""
         before = partition.leader_id
         if before not in (node_id, NOBODY):
             for announce in self.on_moving:

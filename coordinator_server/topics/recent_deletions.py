@@ -1,7 +1,8 @@
 """The names of topics that a client deleted a moment ago (docs/decisions/0014).
 
-Clients verify a deletion by Metadata requests that allow the creation of the topic. A reset of the
-process deletes topics without DeleteTopics, and they can be created again at once.
+Some clients verify a deletion by a Metadata request that allows the creation of the topic. So for a
+short time such a request does not create the topic again. A reset of the process deletes topics
+without DeleteTopics, and they can be created again at once.
 """
 
 from __future__ import annotations

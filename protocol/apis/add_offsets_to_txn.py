@@ -21,7 +21,7 @@ class AddOffsetsToTxnRequest(Message, versions=(0, 4), flexible_since=3):
 
 
 class AddOffsetsToTxnResponse(Message, versions=(0, 4), flexible_since=3):
-    """An error code."""
+    """The error code, 0 if the offsets partition is in the transaction."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,9 +1,10 @@
 """AddPartitionsToTxn (key 24): adds partitions to a transaction. Versions 0-5.
 
-Versions 0-3 come from producers and contain one transaction; 2 adds PRODUCER_FENCED, 3 is flexible.
-Versions 4 and 5 come from brokers: they contain several transactions, each to add partitions or
-only to verify that the partitions are in the transaction (KIP-890). 5 adds TRANSACTION_ABORTABLE.
-Producers with transactions v2 do not send this request: Produce 12 adds its partitions itself.
+Versions 0-3 come from producers and contain one transaction; version 2 adds PRODUCER_FENCED, 3 is
+flexible. Versions 4 and 5 come from brokers: they contain several transactions, each to add
+partitions or only to verify that the partitions are in the transaction (KIP-890). Version 5 adds
+TRANSACTION_ABORTABLE. Producers with transactions v2 do not send this request: Produce 12 adds its
+partitions itself.
 """
 
 from __future__ import annotations

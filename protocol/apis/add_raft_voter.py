@@ -28,7 +28,7 @@ class AddRaftVoterRequest(Message, versions=(0, 1), flexible_since=0):
 
 
 class AddRaftVoterResponse(Message, versions=(0, 1), flexible_since=0):
-    """The result."""
+    """The error code and message of the addition."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,9 +1,9 @@
 """ApiVersions (key 18): the APIs that a broker supports. Versions 0-5.
 
 Version 1 adds the throttle time, 3 is flexible and adds the client's software name and version
-(KIP-511), 4 can return features with minimum version 0. 5 adds the cluster and node that the client
-expects (KIP-1242). The response header is always version 0, and the response to an unknown version
-has a v0 body with error 35, so that any client can read the response.
+(KIP-511), 4 can return features with minimum version 0. Version 5 adds the cluster and node that
+the client expects (KIP-1242). The response header is always version 0, and the response to an
+unknown version has a v0 body with error 35, so that any client can read the response.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """CreateTopics (key 19): creates topics. Versions 2-7.
 
-From version 4 on, -1 is the broker's default for partitions and replicas (KIP-464). 5 is flexible
-and returns the topic's configs (KIP-525). 6 may be throttled (KIP-599). 7 returns the topic id.
+From version 4 on, -1 is the broker's default for partitions and replicas (KIP-464). Version 5 is
+flexible and returns the topic's configs (KIP-525). Version 6 may be throttled (KIP-599). Version 7
+returns the topic id.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class DeleteRecordsTopic(Message):
 
 
 class DeleteRecordsRequest(Message, versions=(0, 2), flexible_since=2):
-    """The partitions and offsets."""
+    """The partitions and the offsets before which records are deleted."""
 
     topics: list[DeleteRecordsTopic] = field(ARRAY(DeleteRecordsTopic))
     timeout_ms: int = field(INT32)

@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, Message, fi
 
 
 class DescribeClusterRequest(Message, versions=(0, 2), flexible_since=0):
-    """The selection of nodes and fields."""
+    """Whether to return brokers or controllers, fenced brokers and authorized operations."""
 
     include_cluster_authorized_operations: bool = field(BOOL)
     endpoint_type: int = field(INT8, since=1, default=1)

@@ -73,7 +73,7 @@ class QuorumNode(Message):
 
 
 class DescribeQuorumResponse(Message, versions=(0, 2), flexible_since=0):
-    """The quorum."""
+    """The quorum: its partition with voters and observers, and its nodes."""
 
     error_code: int = field(INT16)
     error_message: str | None = field(STRING, since=2, nullable_since=2)

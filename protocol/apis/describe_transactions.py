@@ -12,7 +12,7 @@ class DescribeTransactionsRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class DescribedTransactionTopic(Message):
-    """Partitions of one topic in a transaction; if it is ending, those without their marker yet."""
+    """Partitions of one topic in a transaction; once it ends, only partitions without a marker."""
 
     topic: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
@@ -32,7 +32,7 @@ class DescribedTransaction(Message):
 
 
 class DescribeTransactionsResponse(Message, versions=(0, 0), flexible_since=0):
-    """The states, or an error code per transactional id."""
+    """The state of each transactional id, or its error code."""
 
     throttle_time_ms: int = field(INT32)
     transaction_states: list[DescribedTransaction] = field(ARRAY(DescribedTransaction))

@@ -39,7 +39,7 @@ class ReplicaElectionResult(Message):
 
 
 class ElectLeadersResponse(Message, versions=(0, 2), flexible_since=2):
-    """The results of the partitions."""
+    """The error of the whole request, and one result per partition."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16, since=1)

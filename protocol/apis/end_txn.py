@@ -20,7 +20,7 @@ class EndTxnRequest(Message, versions=(0, 5), flexible_since=3):
 
 
 class EndTxnResponse(Message, versions=(0, 5), flexible_since=3):
-    """The result is decided; markers may not be written yet."""
+    """Without an error, the outcome is decided, but markers may not be written yet."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,10 +1,10 @@
 """Fetch (key 1): records from partitions, long polling. Versions 4-18.
 
 Version 5 adds the log start offset, 7 incremental fetch sessions (KIP-227), 9 the leader epoch for
-fencing (KIP-320), 11 the rack (KIP-392). 12 is flexible and adds the last fetched epoch and tagged
-fields. 13 identifies topics by id (KIP-516). 15 moves the replica id into a tagged struct
-(KIP-903). 16 returns the leaders' addresses. 17 and 18 only concern replicas of the metadata
-quorum.
+fencing (KIP-320), 11 the rack (KIP-392). Version 12 is flexible and adds the last fetched epoch and
+tagged fields. Version 13 identifies topics by id (KIP-516). Version 15 moves the replica id into a
+tagged struct (KIP-903). Version 16 returns the leaders' addresses. Versions 17 and 18 only concern
+replicas of the metadata quorum.
 """
 
 from __future__ import annotations

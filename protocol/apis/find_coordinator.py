@@ -1,7 +1,8 @@
 """FindCoordinator (key 10): finds the coordinator of a group or a transaction. Versions 0-6.
 
-Version 1 adds the key type (0 group, 1 transaction) and an error message; 3 is flexible; 4 allows
-several keys (KIP-699); 5 only adds an error code; 6 adds key type 2, share groups (KIP-932).
+Version 1 adds the key type (0 group, 1 transaction) and an error message; version 3 is flexible;
+version 4 allows several keys (KIP-699); version 5 only adds an error code; version 6 adds key type
+2, share groups (KIP-932).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """JoinGroup (key 11): joins a group or its next rebalance. Versions 0-9.
 
-Version 1 adds the rebalance timeout (before, the session timeout is used for both). 4 requires a
-second request of members without id (KIP-394). 5 adds the group instance id (KIP-345). 6 is
-flexible. 7 returns the protocol type and allows a null protocol name (KIP-559). 8 adds a reason
-(KIP-800). 9 lets the leader skip the assignment (KIP-814).
+Version 1 adds the rebalance timeout (before, the session timeout is used for both). Version 4
+requires a second request of members without id (KIP-394). Version 5 adds the group instance id
+(KIP-345). Version 6 is flexible. Version 7 returns the protocol type and allows a null protocol
+name (KIP-559). Version 8 adds a reason (KIP-800). Version 9 lets the leader skip the assignment
+(KIP-814).
 """
 
 from __future__ import annotations

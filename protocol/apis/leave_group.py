@@ -1,7 +1,8 @@
 """LeaveGroup (key 13): members leave. Versions 0-5.
 
-Up to version 2, a request names one member by its id. From 3 on, it names several members by id or
-instance id (KIP-345), each with its own error. 4 is flexible. 5 adds a reason (KIP-800).
+Up to version 2, a request names one member by its id. From version 3 on, it names several members
+by id or instance id (KIP-345), each with its own error. Version 4 is flexible. Version 5 adds a
+reason (KIP-800).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class ListedConfigResource(Message):
 
 
 class ListConfigResourcesResponse(Message, versions=(0, 1), flexible_since=0):
-    """The resources."""
+    """The resources of the requested types that have configs of their own."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -1,7 +1,7 @@
 """ListGroups (key 16): the groups that a broker coordinates. Versions 0-5.
 
-Version 1 adds the throttle time, 3 is flexible, 4 adds the state and a filter for it (KIP-518), 5
-the same for the type (KIP-848). An empty filter matches everything.
+Version 1 adds the throttle time, 3 is flexible, 4 adds the state and a filter by state (KIP-518), 5
+the type and a filter by type (KIP-848). An empty filter matches everything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class ListGroupsRequest(Message, versions=(0, 5), flexible_since=3):
 
 
 class ListedGroup(Message):
-    """One group."""
+    """A listed group with its protocol type, state and type."""
 
     group_id: str = field(STRING)
     protocol_type: str = field(STRING)

@@ -1,9 +1,9 @@
 """ListOffsets (key 2): finds offsets by time. Versions 1-11.
 
 Negative timestamps are special positions: -1 latest, -2 earliest, -3 the record with the highest
-timestamp (7, KIP-734), -4 earliest local (8, KIP-405), -5 last tiered (9, KIP-1005), -6 earliest
-that is not tiered yet (11, KIP-1023). Version 2 adds the isolation level, 4 the leader epoch, 6 is
-flexible, 10 adds a timeout (KIP-1075).
+timestamp (version 7, KIP-734), -4 earliest local (version 8, KIP-405), -5 last tiered (version 9,
+KIP-1005), -6 earliest that is not tiered yet (version 11, KIP-1023). Version 2 adds the isolation
+level, 4 the leader epoch, 6 is flexible, 10 adds a timeout (KIP-1075).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ListOffsetsTopicResponse(Message):
 
 
 class ListOffsetsResponse(Message, versions=(1, 11), flexible_since=6):
-    """The resulting offsets."""
+    """The offset for each requested timestamp, by topic and partition."""
 
     throttle_time_ms: int = field(INT32, since=2)
     topics: list[ListOffsetsTopicResponse] = field(ARRAY(ListOffsetsTopicResponse))

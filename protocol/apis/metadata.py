@@ -1,10 +1,11 @@
 """Metadata (key 3): brokers, topics, partitions and their leaders. Versions 0-13.
 
-In version 0 an empty list means all topics; from 1 on null means all, an empty list none. 1 adds
-racks, controller, internal flag; 2 the cluster id; 4 lets the client forbid topic creation; 5
-offline replicas; 7 leader epochs; 8 authorized operations. 9 is flexible. 10 adds topic ids, 12
-allows topics by id alone (null name). 11 drops the cluster's authorized operations. 13 adds a
-top-level error code.
+In version 0 an empty list means all topics; from version 1 on null means all topics, and an empty
+list means none. Version 1 adds racks, the controller and the internal flag; version 2 adds the
+cluster id; version 4 lets the client forbid topic creation; version 5 adds offline replicas, 7
+leader epochs, 8 authorized operations. Version 9 is flexible. Version 10 adds topic ids, version 12
+allows topics by id alone (null name). Version 11 drops the cluster's authorized operations. Version
+13 adds a top-level error code.
 """
 
 from __future__ import annotations

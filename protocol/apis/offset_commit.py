@@ -1,8 +1,9 @@
 """OffsetCommit (key 8): commits offsets of a group. Versions 2-10.
 
-Versions 2-4 have a retention time, which is stored with the committed offset. 6 adds the leader
-epoch, 7 the group instance id (KIP-345). 8 is flexible. 9 supports members of KIP-848 and adds
-GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. 10 identifies topics by id and adds UNKNOWN_TOPIC_ID.
+Versions 2-4 have a retention time, which is stored with the committed offset. Version 6 adds the
+leader epoch, 7 the group instance id (KIP-345). Version 8 is flexible. Version 9 supports members
+of KIP-848 and adds GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH. Version 10 identifies topics by id
+and adds UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations

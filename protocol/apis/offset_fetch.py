@@ -1,9 +1,9 @@
 """OffsetFetch (key 9): reads committed offsets of groups. Versions 1-10.
 
-A request names one group up to version 7, several groups from 8 on. Version 2 adds the error code
-of the group and null for all topics; 3 the throttle time; 5 the leader epoch; 6 is flexible; 7 can
-require stable offsets (KIP-447). 9 adds the member id and epoch of KIP-848. 10 identifies topics by
-id.
+A request names one group up to version 7, several groups from version 8 on. Version 2 adds the
+error code of the group, and null to request all topics; version 3 adds the throttle time, 5 the
+leader epoch; version 6 is flexible; version 7 can require stable offsets (KIP-447). Version 9 adds
+the member id and epoch of KIP-848. Version 10 identifies topics by id.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OffsetFetchResponseGroup(Message):
 
 
 class OffsetFetchResponse(Message, versions=(1, 10), flexible_since=6):
-    """The committed offsets."""
+    """The committed offsets: of one group up to version 7, by group from version 8."""
 
     throttle_time_ms: int = field(INT32, since=3)
     topics: list[OffsetFetchResponseTopic] = field(ARRAY(OffsetFetchResponseTopic), until=7)

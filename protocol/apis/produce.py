@@ -1,10 +1,11 @@
 """Produce (key 0): appends record batches to partitions. Versions 3-13.
 
-Version 3 adds the transactional id and record format 2. 5 returns the log start offset. 7 allows
-zstd. 8 adds errors of single records (KIP-467). 9 is flexible. 10 can return the current leader
-(KIP-951). 11 and 12 only add error codes and the implicit AddPartitionsToTxn (KIP-890). 13
-identifies topics by id (KIP-516). ApiVersions advertises 0-13, because old versions of librdkafka
-check for version 0; requests of versions 0-2 are rejected.
+Version 3 adds the transactional id and record format 2. Version 5 returns the log start offset.
+Version 7 allows zstd. Version 8 adds errors of single records (KIP-467). Version 9 is flexible.
+Version 10 can return the current leader (KIP-951). Versions 11 and 12 only add error codes and the
+implicit AddPartitionsToTxn (KIP-890). Version 13 identifies topics by id (KIP-516). ApiVersions
+advertises 0-13, because old versions of librdkafka check for version 0; requests of versions 0-2
+are rejected.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class PushTelemetryRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class PushTelemetryResponse(Message, versions=(0, 0), flexible_since=0):
-    """The result."""
+    """The error code of the push."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

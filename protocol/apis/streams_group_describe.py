@@ -71,7 +71,7 @@ class DescribedEndpoint(Message):
 
 
 class DescribedTaskOffset(Message):
-    """The changelog offsets of a task, restored or total, as a sum of offsets."""
+    """The sum of a task's changelog offsets: the restored offsets or the end offsets."""
 
     subtopology_id: str = field(STRING)
     partition: int = field(INT32)

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88): heartbeat of a streams group member (KIP-1071). Versions 0-1.
 
-Version 1 widens the recovery lag, requests topology descriptions (KIP-1331), and adds
-MISSING_CLIENT_TAGS.
+Version 1 makes the acceptable recovery lag an int64, requests topology descriptions (KIP-1331), and
+adds MISSING_CLIENT_TAGS.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StreamsEndpoint(Message):
 
 
 class StreamsTaskOffset(Message):
-    """The changelog offsets of a task, restored or total, as a sum of offsets."""
+    """The sum of a task's changelog offsets: the restored offsets or the end offsets."""
 
     subtopology_id: str = field(STRING)
     partition: int = field(INT32)

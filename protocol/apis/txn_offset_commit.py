@@ -1,9 +1,9 @@
 """TxnOffsetCommit (key 28): commits offsets in a transaction. Versions 0-6.
 
-Version 2 adds the leader epoch, 3 is flexible and adds the member (KIP-447). 4 adds
-TRANSACTION_ABORTABLE; 5 adds the group's offsets partition to the transaction (KIP-890). 6
-identifies topics by id, and adds GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID
-(KIP-1319).
+Version 2 adds the leader epoch, 3 is flexible and adds the member (KIP-447). Version 4 adds
+TRANSACTION_ABORTABLE; version 5 adds the group's offsets partition to the transaction (KIP-890).
+Version 6 identifies topics by id, and adds GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH and
+UNKNOWN_TOPIC_ID (KIP-1319).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ class UnregisterControllerRequest(Message, versions=(0, 0), flexible_since=0):
 
 
 class UnregisterControllerResponse(Message, versions=(0, 0), flexible_since=0):
-    """The result."""
+    """The error code and message of the removal."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

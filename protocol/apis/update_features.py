@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57): sets feature levels (KIP-584). Versions 0-2, all flexible.
 
-Version 1 adds the type of change and validation only, 2 removes the results per feature.
+Version 1 adds the upgrade type and `validate_only`, 2 removes the results per feature.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from protocol.schema import ARRAY, BOOL, INT8, INT16, INT32, STRING, Message, fi
 
 
 class FeatureUpdateKey(Message):
-    """One feature; types are 1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
+    """One feature to change; the type is 1 upgrade, 2 safe downgrade or 3 unsafe downgrade."""
 
     feature: str = field(STRING)
     max_version_level: int = field(INT16)

@@ -324,7 +324,7 @@ class GroupWorld(Watcher, ABC):
         for client in self.clients:
             client.calm_down()
 
-    # Inside a drain
+    # Called while the broker handles queued requests
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Note the expected response before a request is handled."""

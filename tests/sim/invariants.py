@@ -1,4 +1,4 @@
-"""Invariants of a group between two drains."""
+"""Invariants of a group between two batches of queued requests."""
 
 from __future__ import annotations
 

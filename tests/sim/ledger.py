@@ -93,8 +93,8 @@ class Ledger:
                     for one in topic.partitions
                 }
                 if self.broker.flushes:
-                    # A fetched offset may be older than a commit that was appended in the same
-                    # drain.
+                    # A fetched offset may be older than a commit that was appended with the same
+                    # batch of requests.
                     for place, (offset, _) in fetched.items():
                         assert offset in self.written[place], f"{place}: {offset} never written"
                     return

@@ -44,7 +44,7 @@ class Player:
         self.member_id = ""
         self.generation = -1
         self.members: tuple[str, ...] = ()
-        """The members that it assigns partitions to, as the leader."""
+        """The members to which the player assigns partitions when it is the leader."""
         self.changes = 0
         self.offset = 0
 

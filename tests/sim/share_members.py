@@ -158,7 +158,7 @@ class ShareMembersWorld(GroupWorld):
         self.clients = [
             self.rng.choice(KINDS)(self, f"c{number}") for number in range(self.rng.randrange(1, 7))
         ]
-        if self.append_failure_rate:  # so that few sessions end without a record
+        if self.append_failure_rate:  # so that a failed append rarely keeps an expired member
             self.append_failure_rate = self.rng.choice([0.05, 0.2])
         self.trouble_rate = self.rng.choice([0.0, 0.05, 0.1])
         """The rate at which the share coordinator starts or stops being late, or failing."""
@@ -207,10 +207,11 @@ class ShareMembersWorld(GroupWorld):
             super()._change_topics()
 
     def topic_is_deleted(self, name: str) -> None:
-        """Drop the share coordinator's state of the topic as well.
+        """Drop the offsets and the share coordinator's state of a deleted topic.
 
-        A group that cannot record this keeps counting on the topic; if the topic is subscribed, the
-        epoch rises with every heartbeat, as in Kafka, and the group would never come to rest.
+        Appends must not fail here: if a group with a subscription to the topic cannot record the
+        deletion, its epoch rises with every heartbeat, as in Kafka, and the group never comes to
+        rest.
         """
         rates = self.append_failure_rate, self.kill_rate
         self.append_failure_rate = self.kill_rate = 0.0
@@ -230,7 +231,7 @@ class ShareMembersWorld(GroupWorld):
     def administrate(self) -> None:
         """Describe or delete the group."""
         if self.rng.random() < 0.5:
-            self._share_coordinator_is_well()  # otherwise DeleteGroups fails or waits
+            self._share_coordinator_is_well()  # else DeleteGroups would fail or wait
             self.delete_group()
             return
         group = self.broker.any_group

@@ -31,7 +31,7 @@ Snapshot = bytes
 
 FAIL, KILL, CRASH, MOVE, TIME, HOLD = "fail", "kill", "crash", "move", "time", "hold"
 HELD = 2
-"""The number of requests that share a drain after `hold`."""
+"""The number of requests that are handled together after `hold`."""
 DEFAULT_DEPTH = 4
 
 
@@ -225,7 +225,10 @@ def explore(name: str, depth: int) -> Explored:
 
 
 def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
-    """Let an event happen; add the command that reproduces it to a violation."""
+    """Let an event happen.
+
+    If it violates an invariant, add a command that reproduces the violation.
+    """
     try:
         world.go(event)
     except BaseException as error:

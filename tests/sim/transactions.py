@@ -8,7 +8,7 @@ and at the end:
 - A read_committed reader never sees a record of an open or aborted transaction, and seen records
   stay: the last stable offset neither falls nor passes an open transaction.
 - In the end a transaction is visible wholly or not at all, in all partitions and in the group's
-  offsets, as its client was answered.
+  offsets, in agreement with the response to its client.
 - A producer that was superseded cannot write.
 - A restart loads the same state.
 """

@@ -126,7 +126,7 @@ class World:
             self._move()
 
     def _busy_drain(self) -> None:
-        """Let several requests lie in the mailbox when the task runs."""
+        """Queue several requests before the group's task runs."""
         with self.broker.one_drain():
             for client in self.rng.choices(self.clients, k=self.rng.randrange(2, 6)):
                 if self.on_the_way and self.rng.random() < 0.5:

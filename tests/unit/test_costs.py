@@ -194,7 +194,7 @@ async def counted_calls(ask: Callable[[], Awaitable[object]]) -> float:
 
 
 async def peak_bytes(ask: Callable[[], Awaitable[object]]) -> int:
-    """Return the lowest peak of some requests, because sometimes a table grows."""
+    """Return the lowest memory peak of some requests; a single peak may include a growing table."""
     tracemalloc.start()
     try:
         peaks = []
@@ -325,7 +325,7 @@ async def bytes_taken(directory: Path) -> int:
 
 
 def taken_by_groups(directory: Path) -> int:
-    """Return the same number, measured in another process."""
+    """Return the result of `bytes_taken`, measured in another process."""
     return asyncio.run(bytes_taken(directory))
 
 

@@ -1,4 +1,4 @@
-"""The report of `make reference`: equal differences together, what varies apart."""
+"""The report of `make reference`: equal differences are grouped, unstable answers separate."""
 
 from __future__ import annotations
 

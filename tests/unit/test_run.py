@@ -100,7 +100,7 @@ def test_what_passes_the_second_time_is_named_and_counted(
 
 
 def test_what_fails_twice_fails(tmp_path: Path) -> None:
-    """A second failure counts, and so does the first failure of a test without the marker."""
+    """A second failure counts, and so does the first failure of a test without marker real_time."""
     always = "@pytest.mark.real_time\ndef test_always():\n    assert False, 'always'\n"
     unmarked = FAILS_AT_FIRST.format("unmarked").replace("@pytest.mark.real_time", "")
     status, output = run(tmp_path, {"a": always + unmarked})

@@ -27,8 +27,8 @@ TEST_MODULE_LINES = 900
 FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
-# These modules may catch bugs: the dispatcher, a group's task, the loading of a partition, and the
-# SASL authenticator.
+# These modules may catch any exception: the dispatcher, a group's task, the loading of a partition,
+# and the SASL authenticator.
 ERROR_BOUNDARIES = {
     "coordinator_server/control/http.py",
     "coordinator_server/metrics/scrape.py",

@@ -106,7 +106,7 @@ Refuse = Callable[["CheckedCall", Any, "ErrorCode", "str | None"], "Generator[No
 
 
 class Row(NamedTuple):
-    """The checks of an API: first `wholes`, then `checks`, which `serve` makes.
+    """The checks of an API: first `wholes`, then `checks`. `serve` does the checks in `checks`.
 
     `refuse` builds the response if one of `wholes` is refused and the general form does not fit.
     """
@@ -118,5 +118,5 @@ class Row(NamedTuple):
 
     @property
     def all_checks(self) -> tuple[AccessCheck, ...]:
-        """All checks, in the order in which they are made."""
+        """All checks, in the order in which they are done."""
         return (*(whole.check for whole in self.wholes), *self.checks)

@@ -36,7 +36,7 @@ Refused = Callable[[Any, "ErrorCode"], Any]
 
 
 def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave resources that may be described.
+    """Remove the resources that the client may not describe from the request.
 
     The handler fails requests with unknown types.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Show all groups with DESCRIBE on the cluster, else those that may be described."""
+    """Show all groups if the client may describe the cluster, else groups it may describe."""
     access = asking.access.unlogged
     if access.cluster(Operation.DESCRIBE):
         asking.rights.allowed = allows_everything
@@ -32,7 +32,7 @@ def list_groups(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def list_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Show the transactional ids that may be described."""
+    """Show the transactional ids that the client may describe."""
     allows = asking.access.allows
     asking.rights.allowed = partial(allows, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     yield
@@ -49,7 +49,7 @@ _TRANSACTIONS = Entries(
 
 
 def describe_transactions(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the transactions that may be described, and show their topics that may be described."""
+    """Describe the transactions that the client may describe, with topics that it may describe."""
     asking.rights.allowed = partial(asking.access.topic, Operation.DESCRIBE)
     return (yield from _TRANSACTIONS.serve(asking, request))
 

@@ -84,7 +84,7 @@ def join_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def sync_group(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Check READ on the group; a request without protocol fails for that first."""
+    """Check READ on the group, unless the protocol is missing: the handler then sends an error."""
     yield
     lacks_protocol = request.protocol_type is None or request.protocol_name is None
     if asking.call.api_version >= _SYNC_PROTOCOL_SINCE and lacks_protocol:
@@ -194,7 +194,7 @@ def produce(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def _produced(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the topics that may be written; respond if none is left."""
+    """Remove the topics that the client may not write; respond if no topic is left."""
     yield from _PRODUCED.serve(asking, request)
     refused = asking.rights.refused
     if refused and not request.topic_data:

@@ -41,10 +41,10 @@ def _check(
     refused_group: Callable[[str], Any],
     refused_topic: refusals.Refused,
 ) -> Generator[None, None, list[Any]]:
-    """Check groups and their topics; return the groups that may be described.
+    """Check groups and their topics; return the groups that the client may describe.
 
-    If a group names no topics, the response shows those that may be described. Otherwise refused
-    topics and unknown topic ids come last.
+    If a group names no topics, the response shows the topics that the client may describe.
+    Otherwise refused topics and unknown topic ids come last in the response.
     """
     access, rights = asking.access, asking.rights
     rights.allowed = partial(access.topic, Operation.DESCRIBE)
@@ -71,7 +71,7 @@ def _check_topics(
     name_of: Callable[[Any], str | None],
     refused_topic: refusals.Refused,
 ) -> Generator[None, None, list[Any]]:
-    """Leave the topics that may be described; return the response entries of the others."""
+    """Remove the topics that the client may not describe; return the response entries for them."""
     left: list[Any] = []
     refused: list[Any] = []
     for topic in group.topics:
@@ -112,7 +112,7 @@ _refused_offsets = refusals.by_partition(
 
 
 def offset_fetch(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the groups and topics that may be described."""
+    """Remove the groups and topics that the client may not describe."""
     if asking.call.api_version < _GROUPS_SINCE:
         return (yield from _offset_fetch_of_one(asking, request))
     topics = asking.broker.topics
@@ -153,7 +153,7 @@ def _name(topic: Any) -> str:
 
 
 def describe_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the groups and topics that may be described."""
+    """Remove the groups and topics that the client may not describe."""
     request.groups = yield from _check(
         asking, request.groups, _topic_name, _refused_share_group, _refused_offsets
     )
@@ -173,7 +173,7 @@ ALTERED_SHARE_OFFSETS = Entries(
 
 
 def alter_share_group_offsets(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the topics that may be read; refused topics include their id, as in Kafka."""
+    """Remove the topics that the client may not read; refused topics keep their id, as in Kafka."""
     yield from ALTERED_SHARE_OFFSETS.serve(asking, request)
     for topic in asking.rights.refused.values():
         known = asking.broker.topics.topic(topic.topic_name)

@@ -73,11 +73,11 @@ def by_partition(
     has_message: bool = False,
     **rest: Any,
 ) -> Refused:
-    """Return a Refused for topics, whose response entry has an entry with the error per partition.
+    """Return a Refused for topics with partitions, which sets the error in each partition's entry.
 
-    The entry of the topic has the same fields `names` as in the request, the entry of a partition
-    the same field `index`; `asked` is the field of the request with the partitions, or with their
-    indexes. `rest` are further fields of each partition.
+    `names` are the fields that the response copies from the topic of the request, and `index` is
+    the field with the number of a partition. `asked` is the field of the request that lists the
+    partitions or their numbers. `rest` are further fields of each partition's entry.
     """
 
     def refused(topic: Any, error: ErrorCode) -> Refusal:
@@ -187,7 +187,7 @@ def _text(resource: Any, error: ErrorCode) -> str | None:
 
 
 def config_change(result: Callable[..., Any], resource: Any, error: ErrorCode) -> Any:
-    """Refuse a resource of AlterConfigs or IncrementalAlterConfigs; `result` is its response."""
+    """Refuse a resource of AlterConfigs or IncrementalAlterConfigs with a `result` message."""
     return result(
         error_code=error,
         error_message=_text(resource, error),

@@ -138,7 +138,7 @@ def _row(
     *,
     refuse: Any = None,
 ) -> Row:
-    """Return a row that checks entries, and the cluster operations that make this unnecessary."""
+    """Return a row that checks each entry, unless an operation on the cluster is allowed."""
     checks = [
         AccessCheck(operation, _CLUSTER, "kafka-cluster", "topics are asked")
         for operation in entries.unless

@@ -39,7 +39,7 @@ _SHARE_SINCE = 6
 
 
 def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Refuse named topics that may not be described; leave them out of a list of all topics.
+    """Refuse named topics that the client may not describe; hide them in a list of all topics.
 
     Missing topics are auto-created only with CREATE on the cluster or on the topic.
     """
@@ -52,7 +52,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
                 version < _TOPIC_IDS_SINCE or topic.topic_id == ZERO_UUID
             )
             if without_name or (version < _TOPIC_IDS_SINCE and topic.topic_id != ZERO_UUID):
-                return True  # if not, the handler refuses the whole request
+                return True  # the handler refuses the whole request
             yield
         yield from _asked_topics(asking, request)
     asking.rights.allowed = partial(access.unlogged.topic, Operation.DESCRIBE)
@@ -60,7 +60,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
 
 
 def _asked_topics(asking: Asking, request: Any) -> Steps:
-    """Leave the topics that are not refused; refused creations come before hidden topics."""
+    """Remove the refused topics. In the response, refused creations come before hidden topics."""
     access, topics = asking.access, asking.broker.topics
     by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics)
     creates = (
@@ -126,14 +126,14 @@ _CREATIONS = Entries(
 
 
 def create_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the topics that may be created; their configs need DESCRIBE_CONFIGS."""
+    """Remove the topics that the client may not create; their configs need DESCRIBE_CONFIGS."""
     yield from _CREATIONS.serve(asking, request)
     asking.rights.allowed = partial(asking.access.unlogged.topic, Operation.DESCRIBE_CONFIGS)
     return True
 
 
 def delete_topics(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the topics that may be deleted; existence is shown only with DESCRIBE."""
+    """Remove the topics that the client may not delete; existence is shown only with DESCRIBE."""
     if not asking.broker.config.boolean("delete.topic.enable") or asking.access.unlogged.cluster(
         Operation.DELETE
     ):
@@ -187,7 +187,7 @@ def _deletion_refusal(asking: Asking, state: DeleteTopicState) -> DeletableTopic
 
 
 def find_coordinator(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Leave the keys that may be described; share partitions need CLUSTER_ACTION."""
+    """Remove the keys that the client may not describe; share partitions need CLUSTER_ACTION."""
     access, call = asking.access, asking.call
     key_type, version = request.key_type, call.api_version
     if key_type == _SHARE:

@@ -212,7 +212,9 @@ def _text(entity: Entity) -> str:
 def describe(
     quotas: Mapping[Entity, Quotas], components: Iterable[Component], *, strict: bool
 ) -> Generator[None, None, list[tuple[Entity, Quotas]]]:
-    """Return the entities that match all components, in steps; `strict` allows no further types.
+    """Return the entities that match all components, in steps.
+
+    `strict` leaves out entities with types that no component names.
 
     Raises FilterError.
     """

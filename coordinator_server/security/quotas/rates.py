@@ -157,8 +157,8 @@ class Rate:
 class TokenBucket:
     """A bucket filled with `limit` tokens per second, up to the length of the windows (KIP-599).
 
-    The bucket starts empty at time 0, which means full by now. A request may bring the bucket below
-    0, if the bucket was not below 0 before.
+    The bucket starts empty at time 0 (in 1970), so it is full at its first use. A request may take
+    the bucket below 0 tokens unless it is already below 0.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "limit", "windows")

@@ -84,7 +84,7 @@ class Mechanism(Protocol):
     expires_at_ms: int | None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Process a client token and return the server's. Raises SaslRefusalError."""
+        """Process a token of the client and return the server's token. Raises SaslRefusalError."""
 
 
 NewMechanism = Callable[[], Mechanism]

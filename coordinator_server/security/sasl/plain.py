@@ -14,7 +14,7 @@ PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 USER_PREFIX = "user_"
 """Prefix of the options with user passwords."""
 
-_NOBODYS_PASSWORD = b"\0"  # no password matches: passwords contain no NUL
+_NOBODYS_PASSWORD = b"\0"  # matches no password, because no password contains NUL
 
 
 class Plain:

@@ -168,7 +168,7 @@ class ScramUsers:
         return [*map(UserResult, names), *errors.values()]
 
     def clear(self) -> None:
-        """Remove all users except those of the settings. Raises StorageError."""
+        """Remove all users except the users in the settings. Raises StorageError."""
         if self._credentials:
             self._state.clear(SECTION)
             self._credentials.clear()
@@ -188,7 +188,7 @@ class ScramUsers:
         new: Sequence[_New],
         gone: Mapping[tuple[str, str], Kept] = {},
     ) -> None:
-        """Set credentials and remove others, which may already be removed."""
+        """Store credentials and remove the credentials in `gone`, some of which may not exist."""
         self._state.change_kept(
             SECTION,
             put=[change.kept for change in new],

@@ -233,7 +233,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """Set configs are returned with the topic as their source, all others with a default's."""
+    """In the response, configs of the request have the topic as source, other configs a default."""
     broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))
@@ -295,7 +295,7 @@ def test_manual_assignments() -> None:
     ],
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
-    """Assignments beside counts get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
+    """Assignments with a count get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
     code, message = refusal(MemoryBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)

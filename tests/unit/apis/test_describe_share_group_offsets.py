@@ -167,7 +167,7 @@ def test_no_topics() -> None:
 
 
 def test_a_group_that_is_not_here() -> None:
-    """A group's error has its text; named partitions need only the share coordinator."""
+    """A group of another coordinator gets an error with a text, unless partitions are named."""
     t = Described()
     t.alter(0, 3)
     t.broker.groups.emigrate_all()

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch of version 10 (topics by id), as seen from inside.
+"""OffsetCommit and OffsetFetch of version 10 (topics by id): records and state.
 
 `tests/conformance/scenarios/topic_ids.py` has Kafka's responses.
 """

@@ -68,7 +68,7 @@ def test_the_first_answer_names_all_partitions() -> None:
 
 
 def test_states_that_are_first_read_come_one_after_the_other() -> None:
-    """When states are loaded first, the fetch ends with the first partition that has enough.
+    """A fetch that must load states ends with the first partition that has enough records.
 
     The next fetch returns the other partitions.
     """
@@ -326,7 +326,7 @@ def test_a_session_that_goes_on_while_a_fetch_waits() -> None:
 
 
 def test_a_session_is_closed_with_acknowledgements() -> None:
-    """Closing a session acknowledges the given records and releases the member's others."""
+    """Closing a session acknowledges the given records and releases the member's other records."""
     broker = ShareBroker()
     broker.produce("t", 3)
     broker.fetch(T0)
@@ -587,7 +587,7 @@ def test_a_state_that_takes_its_time() -> None:
 
 
 def test_a_state_that_cannot_be_read_in_the_end() -> None:
-    """The fetch that started a failed load gets its error after max_wait_ms, as in Kafka."""
+    """A fetch whose load of the state fails gets the error after max_wait_ms, as in Kafka."""
     broker = ShareBroker()
     broker.persister.is_held = True
     broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
@@ -622,7 +622,7 @@ def test_another_broker_leads() -> None:
 
 
 def test_the_log_begins_later() -> None:
-    """After a raised log start offset a fetch returns nothing; the next one continues there."""
+    """If the log start offset rises, the next fetch is empty, and the one after it starts there."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)

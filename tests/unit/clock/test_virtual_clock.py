@@ -129,7 +129,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
 
 def test_maintenance_pauses_while_time_is_advanced() -> None:
-    """While time is advanced, most maintenance rounds are skipped; one at the end is optional."""
+    """While time is advanced, most maintenance rounds are skipped; `fire` can force a round."""
     time = VirtualTime()
 
     def round_() -> None:

@@ -102,7 +102,7 @@ class Accessed(ModernNodes):
 
 @pytest.fixture
 async def nodes() -> Accessed:
-    """Return the broker with a group of both topics, and a consumer group of the hidden one."""
+    """Return the broker with a group of both topics, and a consumer group of the hidden topic."""
     nodes = Accessed()
     places = [{"topic": name, "partition": 0, "offset": 0} for name in ("t", HIDDEN)]
     await nodes.see("offsets set", {"offsets": places}, name=None, GROUP="both")
@@ -168,7 +168,7 @@ async def test_events_of_rebalances_with_hidden_topics_are_left_out(nodes: Acces
         for name in (None, "alice")
     }
     for stream in streams.values():
-        await anext(stream)  # the comment at the beginning
+        await anext(stream)  # read the comment that begins the stream
     waiting = {name: asyncio.ensure_future(anext(stream)) for name, stream in streams.items()}
     await settle()
     record = {"members": [{"partitions": {HIDDEN: [0]}}]}

@@ -77,7 +77,7 @@ async def test_offsets_of_an_empty_group_expire_in_one_call(nodes: VirtualTimeNo
     assert nodes.commit(1, "g", 5) == ErrorCode.NONE
     await nodes.controller.advance(7 * DAY_MS - 1)
     assert nodes.committed(1, "g") == (ErrorCode.NONE, 5)
-    await nodes.controller.advance(600 * SECOND_MS)  # the next expiry check
+    await nodes.controller.advance(600 * SECOND_MS)  # until after the next expiry check
     assert nodes.committed(1, "g") == (ErrorCode.NONE, -1)
     assert "g" not in nodes.cluster.brokers[1].groups.tasks
 
@@ -95,7 +95,7 @@ async def test_old_records_go(nodes: VirtualTimeNodes) -> None:
 async def test_a_week_takes_a_bounded_number_of_rounds(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An advance by a week runs only a few of its 40 320 maintenance rounds, one at the end."""
+    """An advance by a week runs few of its 40 320 maintenance rounds, the last one at the end."""
     times_ms: list[int] = []
     begin = MaintenanceScheduler.step
 

@@ -63,7 +63,7 @@ async def test_a_listener_that_does_not_read_is_cut_off(
 async def test_a_resume_continues_or_begins_with_reset(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A resume within the ring repeats nothing; one from before or after it begins with `reset`."""
+    """A resume within the ring repeats nothing; any other resume begins with `reset`."""
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.001)
     events = Feed(nodes.cluster)
     listener = await begun(events)
@@ -127,7 +127,7 @@ async def test_a_group_of_a_stopped_broker_is_not_removed() -> None:
         await nodes.cluster.stop_broker(node_id)
         assert compared.states() == []
     await nodes.cluster.start_broker(1)
-    run_all(compared.feed._compare())  # before the group is loaded
+    run_all(compared.feed._compare())  # compare before the group is loaded
     assert compared.states() == []
     deleted = nodes.ask(DeleteGroupsRequest(groups_names=["g"]), node_id=1)
     assert not deleted.results[0].error_code

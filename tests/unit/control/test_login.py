@@ -90,7 +90,7 @@ async def test_a_changed_plain_password_ends_the_sessions() -> None:
 
 
 async def test_sessions_are_limited_by_user() -> None:
-    """The logins of one user end the oldest of this user's sessions, and no other ones."""
+    """A login beyond a user's limit of sessions ends the oldest session of this user only."""
     logins = PlainLogins()
     of_bob, first = await logins.token(), await logins.token("eve")
     for _ in range(login._MOST_SESSIONS - 1):
@@ -151,7 +151,7 @@ async def test_too_many_guesses_get_429(events: list[dict[str, Any]]) -> None:
 async def test_a_failed_login_takes_the_same_time_for_every_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The time of the password's hash, which only known users have, is a part of the delay."""
+    """The delay includes the time to hash the password, which is spent only for known users."""
     logins = PlainLogins()
     logins.scram["carol"] = {"SCRAM-SHA-256": ScramCredential(b"s", b"k", b"k", 4096)}
     delays_s: list[float] = []

@@ -1,4 +1,4 @@
-"""Routing of requests to group tasks, one batch per drain, and groups that survive."""
+"""Requests to group tasks: routing, one record batch for several requests, and failures."""
 
 from __future__ import annotations
 

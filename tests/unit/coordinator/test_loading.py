@@ -1,4 +1,4 @@
-"""Loading of led partitions: one that fails does not stop the others."""
+"""Loading of led partitions: a partition that fails does not stop the others."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _rejoin(group: str, member_id: str) -> JoinGroupRequest:
 
 
 def test_while_the_new_coordinator_loads_members_stay_calm() -> None:
-    """While the new coordinator loads, heartbeats get NONE, others COORDINATOR_LOAD_IN_PROGRESS."""
+    """During the load heartbeats get NONE, other requests COORDINATOR_LOAD_IN_PROGRESS."""
     nodes, old, new, _ = started()
     member_id = nodes.join(old, "g")
     nodes.move(nodes.home("g"), new)

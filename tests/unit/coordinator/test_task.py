@@ -53,7 +53,7 @@ def codes(answer: Answer) -> set[ErrorCode]:
 
 
 def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
-    """If a sync fails, the commit is refused but a heartbeat of the same drain succeeds.
+    """If a sync fails, the commit is refused, but a heartbeat handled with it succeeds.
 
     Heartbeats share their response object, which must not be changed in place.
     """
@@ -286,7 +286,7 @@ def test_what_was_meant_for_a_deleted_group_goes_through_the_door_again() -> Non
 
 
 def raising(*_: object, **__: object) -> None:
-    """Raise, like a bug."""
+    """Raise an error, as a bug would."""
     raise RuntimeError("a bug")
 
 
@@ -314,7 +314,7 @@ def context() -> GroupContext:
 
 
 def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug fails one request; the drain before it is kept, and the group is reloaded."""
+    """A bug fails one request; requests before it keep their effect, and the group is reloaded."""
     (a,) = context.stable("A")
     with context.broker.one_drain():
         before = commit_answer(
@@ -451,7 +451,7 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
 def test_a_commit_decoded_by_columns_is_that_of_its_elements(
     version: int, note: str | None, is_twice: bool
 ) -> None:
-    """A commit decoded by columns gives the same records and responses as one by elements.
+    """A commit decoded by columns gives the records and responses of one decoded by elements.
 
     A partition may be named twice.
     """

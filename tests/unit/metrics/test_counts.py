@@ -180,7 +180,7 @@ async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) 
 
 
 async def test_a_connection_counts_its_error_codes(nodes: CountingNodes) -> None:
-    """A connection counts each error code of its responses, also of partitions; others count none.
+    """A connection counts each error code of its own responses, including codes of partitions.
 
     Reading the counts of connections does not change the metrics.
     """

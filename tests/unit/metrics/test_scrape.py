@@ -132,7 +132,7 @@ async def test_metrics_of_many_series_have_one_header(nodes: CountingNodes) -> N
 
 
 async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
-    """Lag is high watermark minus committed offset, and the age of the oldest unread record."""
+    """Lag is high watermark minus committed offset; lag in seconds is the oldest record's age."""
     produce(nodes, "t", START_MS - 9000, START_MS - 5000, START_MS - 1000)
     for group, offset in (("start", 0), ("middle", 1), ("end", 3), ("ahead", 9)):
         nodes.commit(1, group, offset)
@@ -166,7 +166,7 @@ async def test_lost_records_have_no_age(nodes: CountingNodes) -> None:
 
 
 async def test_transaction_markers_have_no_age(nodes: CountingNodes) -> None:
-    """A marker at the end of the log is lag in records, as for other exporters, but has no age."""
+    """A marker at the end of the log is lag in records, as in other exporters, but has no age."""
     produce(nodes, "t", START_MS)
     partition = nodes.cluster.topics.partition("t", 0)
     assert partition is not None

@@ -45,7 +45,7 @@ def test_a_history_of_no_size_keeps_nothing() -> None:
 
 
 def test_records_are_kept_small() -> None:
-    """A record of one member takes a quarter, one of ten members a seventh of its JSON."""
+    """Records take a quarter of their JSON's size with one member, a seventh with ten members."""
     history = RebalanceHistory(1)
     one, ten = record(["A"]), record([f"m{number}" for number in range(10)])
     history.add("one", one)

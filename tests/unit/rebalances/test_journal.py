@@ -135,7 +135,7 @@ def test_records_are_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_topic_is_made_when_there_is_something_to_tell() -> None:
     """The topic is created with the first record: one partition, deleted by age.
 
-    The key is the group id, the value the record, the timestamp its end.
+    The key is the group id, the value is the record, and the timestamp is the rebalance's end.
     """
     journal = Journal()
     assert journal.broker.topics.topic(GROUP_EVENTS_TOPIC) is None
@@ -192,7 +192,7 @@ def test_the_topic_can_be_switched_off() -> None:
 def test_a_disk_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
-    """A failed write is retried after 1 s, 2 s, 4 s ... 60 s without loss; only the log has it."""
+    """A failed write is retried after 1 s, 2 s, 4 s ... 60 s; no record is lost."""
     journal = Journal()
     attempts: list[int] = []
 

@@ -21,7 +21,10 @@ def issue(directory: Path, *hosts: str) -> bytes:
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
-    """The authority and certificates for all hosts are kept; a certificate without one is not."""
+    """The authority and certificates for all hosts are kept.
+
+    A certificate that lacks a host is replaced.
+    """
     first = issue(tmp_path, *HOSTS, "broker")
     authority = (tmp_path / "ca.pem").read_bytes()
     assert issue(tmp_path, *HOSTS) == first

@@ -74,7 +74,7 @@ def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_file_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of another user in an own directory is refused."""
+    """A file of another user is refused, even in the user's own directory."""
     prepare(tmp_path)
     stat = Path.stat
 

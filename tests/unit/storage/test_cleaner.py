@@ -295,7 +295,7 @@ def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
 
 
 def test_maintenance_compacts_by_the_dirty_ratio() -> None:
-    """A maintenance round compacts a log that is half dirty, and remembers how far.
+    """A maintenance round compacts a log that is half dirty, and remembers the compacted part.
 
     The next round leaves the log alone.
     """

@@ -66,7 +66,7 @@ def verify(log: PartitionLog, sequence: int, *, epoch: int = 0, version: int = 2
 
 
 def test_a_plain_batch_in_an_open_transaction_is_refused() -> None:
-    """A plain batch within an open transaction is refused, if its sequence is the next.
+    """A plain batch with the next sequence is refused during an open transaction.
 
     The batch is accepted once the transaction has ended.
     """

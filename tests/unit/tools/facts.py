@@ -1,4 +1,4 @@
-"""What the dump of a log has to contain."""
+"""The facts that the dump of a log must contain."""
 
 from __future__ import annotations
 

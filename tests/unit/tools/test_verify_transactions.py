@@ -44,7 +44,7 @@ def fill(directory: Path, *, compacts: bool) -> None:
 
 @pytest.fixture(params=[False, True], ids=["as written", "compacted"])
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return such a data directory."""
+    """Return a data directory with the transactions of `fill`."""
     fill(tmp_path / "data", compacts=request.param)
     return tmp_path / "data"
 

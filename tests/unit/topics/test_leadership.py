@@ -122,7 +122,10 @@ async def test_new_partitions_are_led_by_brokers_that_run() -> None:
 
 
 def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
-    """A move to a broker without a replica replaces the leader's; to the leader it does nothing."""
+    """A move to a broker without a replica replaces the leader's replica.
+
+    A move to the leader does nothing.
+    """
     nodes = started()
     partition = nodes.partition("t", 0)
     leader_id, follower_id = partition.replicas

@@ -24,8 +24,8 @@ from tests.unit.storage.support import marker, own
 def broker() -> MemoryBroker:
     """Return a broker whose topic "t" has these offsets.
 
-    0 and 3 of producer 1 (aborted at 4), 1 of 2 (committed at 2), 5 plain, 6 of 1 (aborted at 7), 8
-    of 3 (open), 9 plain, 10 of 1 (aborted at 11).
+    Producer 1 writes 0 and 3 (aborted at 4), 6 (aborted at 7) and 10 (aborted at 11). Producer 2
+    writes 1 (committed at 2), and producer 3 writes 8 (open). Offsets 5 and 9 are plain records.
     """
     made = MemoryBroker()
     made.topics.create("t", 1, {"internal.segment.bytes": "200"})

@@ -59,7 +59,7 @@ def test_delete_of_a_group_whose_members_are_overdue() -> None:
 
 
 def test_requests_of_one_drain_see_that_members_are_overdue() -> None:
-    """Once members are overdue, a standalone commit and a deletion in one drain succeed."""
+    """Once members are overdue, a commit and a deletion that are handled together succeed."""
     context = GroupContext()
     context.stable("A", "B")
     context.broker.clock.time_ms += SESSION_MS
@@ -113,7 +113,7 @@ def test_delete_that_cannot_be_written() -> None:
 
 
 def test_delete_misses_no_commit_of_its_drain() -> None:
-    """A deletion includes the commits before it in its drain; a later one creates the group."""
+    """A deletion includes the commits queued before it; a second deletion finds no group."""
     context = GroupContext()
     with context.broker.one_drain():
         answer = commit_answer(context.broker, ("one", 0, 1))
@@ -125,7 +125,7 @@ def test_delete_misses_no_commit_of_its_drain() -> None:
 
 @pytest.mark.parametrize("deletes_first", [False, True])
 def test_a_join_and_a_delete_of_one_drain(deletes_first: bool) -> None:
-    """A join and a deletion in one drain take effect in their order."""
+    """A join and a deletion that are handled together take effect in their order."""
     context = GroupContext()
     context.empty()
     generation = context.generation

@@ -1,4 +1,4 @@
-"""The driver that settles writes."""
+"""`settle`, which appends the writes of requests to the log."""
 
 from collections.abc import Sequence
 

@@ -96,7 +96,7 @@ def test_offset_delete_that_cannot_be_written() -> None:
 
 
 def test_offset_delete_sees_the_commits_before_it() -> None:
-    """A deletion includes the commits before it in its drain."""
+    """A deletion includes the commits that were queued before it."""
     context = GroupContext()
     with context.broker.one_drain():
         commit_answer(context.broker, ("one", 0, 1))

@@ -161,7 +161,7 @@ def test_an_expiry_that_cannot_be_written_is_tried_again() -> None:
 
 
 def test_nothing_to_expire_writes_nothing() -> None:
-    """A check without expired offsets writes nothing, also in a drain that ends the group."""
+    """A check without expired offsets writes nothing, also right after the group has ended."""
     context = made()
     commit(context.broker, ("one", 0, 1))
     before = len(context.broker.log)

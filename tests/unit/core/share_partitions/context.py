@@ -94,7 +94,7 @@ class ShareContext:
         return self
 
     def _end_load(self, partition: SharePartition, state: ShareState) -> None:
-        """Take in the state as SharePartitionManager does."""
+        """Apply the loaded state, as SharePartitionManager does."""
         error, start_offset = state.error, state.start_offset
         if error is not ErrorCode.NONE:
             error = of_persister(error).error

@@ -163,7 +163,7 @@ def test_a_batch_that_begins_below_the_start_offset() -> None:
 
 
 def test_only_the_end_of_what_is_kept_was_read() -> None:
-    """Of a stored batch that extends beyond the fetched log batches, only that part is acquired."""
+    """If a stored batch ends after the fetched log batches, only its fetched part is acquired."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (0, 9, AVAILABLE, 1))
     context.load()
@@ -322,7 +322,7 @@ def test_so_many_may_be_in_flight() -> None:
 def test_what_fails_again_and_again_comes_in_smaller_pieces(limit: int, pieces: list[int]) -> None:
     """Records that fail repeatedly are acquired in smaller batches.
 
-    Halving starts at half of the delivery limit, and the last delivery is alone.
+    From half of the delivery limit on, each delivery halves the batch; the last has one record.
     """
     settings = ShareSettings(delivery_count_limit=limit, auto_offset_reset="earliest")
     context = ShareContext((0, 9), settings=settings).load()
@@ -376,7 +376,7 @@ def test_throttled_parts_come_alone() -> None:
 
 
 def test_before_the_last_time_others_come_first() -> None:
-    """A record with its last delivery is acquired alone, and not after other records."""
+    """A record before its last delivery is acquired alone, and never behind other records."""
     context = ShareContext((0, 3)).load()
     context.fetch()
     for _ in range(3):
@@ -465,7 +465,7 @@ def test_no_more_batches_than_can_be_acquired() -> None:
 
 
 def test_the_end_of_the_batch_with_an_offset() -> None:
-    """`end_of_batch_with` returns an offset in no batch unchanged."""
+    """`end_of_batch_with` returns the offset itself if no batch contains the offset."""
     fetched = FetchedBatches(log_batch(5, 9) + log_batch(15, 19))
     assert [fetched.end_of_batch_with(one) for one in (3, 5, 7, 12, 16)] == [3, 9, 9, 12, 19]
 

@@ -50,7 +50,7 @@ def fetched(*log: tuple[int, int], times: int = 1) -> ShareContext:
 
 
 def test_rejected_records_are_sent_once_that_is_written() -> None:
-    """Rejected records stay Archiving until they are sent.
+    """Rejected records stay Archiving until their dead letters are sent.
 
     Until then they do not count as done and hold the start offset.
     """

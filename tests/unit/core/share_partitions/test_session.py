@@ -140,7 +140,10 @@ def test_a_connection_ends_whose_session_is_over() -> None:
 
 
 def test_two_sessions_of_one_connection() -> None:
-    """A connection ends only its last session; if another one ended before, none (as in Kafka)."""
+    """The end of a connection ends only the last session that the connection opened.
+
+    As in Kafka, no session ends if another session of the connection was removed before.
+    """
     cache = ShareSessionCache(10)
     opened(cache, A, "a")
     last = opened(cache, B, "a")

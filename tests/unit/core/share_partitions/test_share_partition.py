@@ -124,7 +124,7 @@ def test_what_was_read_is_only_written_with_an_acknowledgement() -> None:
 
 
 def test_locks_expire() -> None:
-    """Expired locks release their records, write this, and wake waiting fetches."""
+    """Expired locks release their records, write the new state, and wake waiting fetches."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.advance(LOCK_MS - 1)

@@ -153,7 +153,7 @@ def test_the_batches_of_a_large_request(width: int) -> None:
         for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
     ]
     steps = combine_in_steps(asked, len(asked))
-    assert len([None for _ in steps]) >= 9  # 5 to sort the batches, at least 4 to combine
+    assert len([None for _ in steps]) >= 9  # 5 steps to sort the batches, 4 or more to combine them
     made = run_all(combine_in_steps(asked, len(asked)))
     assert made == [*combine_batches((), batches, -1), invalid]
 

@@ -153,7 +153,7 @@ def test_an_initialized_share_partition() -> None:
 
 
 def test_initialized_at_an_offset() -> None:
-    """A share partition initialized at an offset has its lag from there.
+    """A share partition initialized at an offset counts its lag from this offset.
 
     AlterShareGroupOffsets does this.
     """
@@ -325,7 +325,7 @@ def test_every_write_is_a_snapshot() -> None:
 
 
 def test_more_batches_than_any_group_has() -> None:
-    """Too many batches are refused before they are written, at once or over time."""
+    """Too many batches, in one write or in several writes, are refused before they are written."""
     shard = Shard()
     shard.initialize()
     many = [(2 * first, 2 * first, 0, 1) for first in range(MOST_BATCHES + 1)]

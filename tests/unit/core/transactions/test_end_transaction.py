@@ -13,7 +13,7 @@ STATES = ("empty", "ongoing", "preparing commit", "preparing abort", "committed"
 
 
 def in_state(state: str, version: int) -> tuple[TransactionContext, tuple[int, int]]:
-    """Return an id in this state, and the producer after the response to its last request."""
+    """Return a transactional id in this state, and its producer after the last response."""
     context = TransactionContext()
     producer = context.begin()
     if state == "empty":
@@ -74,7 +74,7 @@ def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None
     ],
 )
 def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None:
-    """In v2 an abort gives a new epoch in any state of rest; a commit is an error."""
+    """In v2, without an open transaction, an abort gives a new epoch and a commit is an error."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V2)
         decision = context.end(producer, commits=commits, version=V2)

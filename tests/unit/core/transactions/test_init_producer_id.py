@@ -60,7 +60,7 @@ def test_a_new_id_takes_any_producer() -> None:
 
 
 def test_a_producer_whose_transaction_was_aborted_for_it_may_go_on() -> None:
-    """After a timeout a producer continues with its old epoch and gets the abort's (KIP-588)."""
+    """After a timeout a producer with its old epoch gets the epoch of the abort (KIP-588)."""
     context = TransactionContext()
     context.is_durable = False
     producer = context.begin()

@@ -57,7 +57,7 @@ def test_others_have_no_quota() -> None:
 
 
 def test_without_a_client_id_only_quotas_of_users_hold() -> None:
-    """Without a client id only user quotas apply, and no default client id, as in Kafka."""
+    """Without a client id only user quotas apply, not a default client-id quota, as in Kafka."""
     assert limits((None, DEFAULT)).limit(Tags("", None)) == UNLIMITED
     both = limits(("u", DEFAULT))
     assert both.limit(both.tags("u", None)) == UNLIMITED

@@ -202,7 +202,7 @@ def test_another_request_in_place_of_a_token() -> None:
 
 
 def test_a_client_without_a_name_may_ask_again() -> None:
-    """A refused ApiVersions does not count as the one that is allowed."""
+    """A refused ApiVersions request does not count as the single allowed request."""
     room = Room()
     assert room.versions("") == "served"
     assert room.versions() == "served"
@@ -418,7 +418,7 @@ def test_steps_wait_for_their_turn() -> None:
 
 
 def test_mechanisms_that_nobody_has_named() -> None:
-    """GSSAPI is refused; as Kafka's default, the error says where it comes from."""
+    """GSSAPI is refused; without a setting, the error says that GSSAPI is Kafka's default."""
     for names, expected in (
         ({}, "GSSAPI, Kafka's default, is not served"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),

@@ -52,7 +52,7 @@ TWO = _topic("two", -3, 4, (1, 2), (3,), (5, 4, 3, 1))
 LARGE = _topic("large" * 20, 5, -6, *[(1,)] * 300)
 ASTRAL = _topic("\U0001f600", 9, 10, (1, 1))
 LATER = _topic("\uffee", 7, 8, (2,))
-"""Its name sorts before ASTRAL's by code points, but after it in Java."""
+"""The name of this topic sorts before ASTRAL's name by code points, but after it in Java."""
 
 CASES = [
     Hashed([ONE], {}, -3357890630506559390),

@@ -155,7 +155,7 @@ def stays_silent(member: ConsumerMember) -> None:
 def test_the_first_member_after_the_last_is_assigned_at_once(
     goes: Callable[[ConsumerMember], None],
 ) -> None:
-    """The first member of an empty group is assigned at once, within the assignment interval.
+    """The first member of an empty group is assigned at once, even in the assignment interval.
 
     Kafka behaves so since 4.4.
     """

@@ -57,7 +57,7 @@ def test_it_comes_back_under_another_id() -> None:
 
 
 def test_it_comes_back_with_another_subscription() -> None:
-    """Returning with another subscription causes a new target, with the old member's place."""
+    """A return with another subscription causes a new target; the new id replaces the old id."""
     context = ConsumerContext()
     a = joined(context)
     other = context.member("z", "three")

@@ -115,7 +115,7 @@ def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
 
 
 def test_a_static_member_that_is_away_has_the_rest_of_its_session() -> None:
-    """A static member that is away has the rest of its session."""
+    """The session of a static member continues while the member is away."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i")
     context.joined(a)
@@ -173,7 +173,7 @@ def test_a_member_that_gives_up_in_time_is_not_fenced() -> None:
 
 
 def test_a_static_member_that_is_away_has_nothing_to_give_up_any_more() -> None:
-    """The revocation of an absent static member is void: its epoch has changed at the timeout."""
+    """An absent static member is not fenced at its rebalance timeout, as its epoch has changed."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i", rebalance_ms=20_000)
     context.joined(a)

@@ -94,7 +94,7 @@ def test_a_topic_that_is_not_read_any_more() -> None:
 def test_the_interval_of_assignments() -> None:
     """A target is computed at most once per assignment interval, of the group or the broker.
 
-    An interval does not outlast a clock that was set back.
+    If the clock is set back, the interval ends.
     """
     t = ShareContext(share_assignment_interval_ms=10_000)
     a = t.member("A", "one")
@@ -119,7 +119,7 @@ def test_the_interval_of_assignments() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_the_first_member_after_the_last_is_assigned_at_once(leaves: bool) -> None:
-    """The first member of an empty group is assigned at once, within the assignment interval.
+    """The first member of an empty group is assigned at once, even in the assignment interval.
 
     Kafka behaves so since 4.4.
     """
@@ -416,7 +416,7 @@ def test_a_heartbeat_that_cannot_be_written() -> None:
 
 
 def test_groups_of_other_kinds() -> None:
-    """Groups of other kinds, even empty ones, are not converted, and refuse leaves."""
+    """Groups of other kinds, even empty ones, are not converted, and a leave is refused."""
     t = ShareContext()
     assert t.classic("C").join().parked is False
     a = t.member("A", "one")

@@ -148,7 +148,7 @@ def test_classic_groups_have_no_such_offsets() -> None:
 
 
 def test_the_share_coordinator_refuses_to_alter() -> None:
-    """Errors of the share coordinator are returned per partition; these stay initializing."""
+    """Errors of the share coordinator are returned per partition; failed ones stay initializing."""
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     answer = t.alter({"one": {0: 1}, "two": {0: 1, 5: 1}})
@@ -239,7 +239,7 @@ def test_no_state_to_delete() -> None:
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_deletion_that_cannot_be_written(step: int) -> None:
-    """If a deletion cannot be written, before or after the state is deleted, it fails."""
+    """A deletion fails if its record cannot be written, before or after the state is deleted."""
     t = ShareContext()
     emptied(t, "one")
     errors = iter([NONE] * step)

@@ -240,7 +240,7 @@ def test_snapshots() -> None:
 
 
 def test_the_state_is_written_at_the_end_of_a_sync() -> None:
-    """With a sync of every record a heartbeat waits for it, but the initialization does not."""
+    """With a sync of every record a heartbeat waits for its sync; the initialization does not."""
     t = ShareContext()
     t.broker.flushes = True
     a = t.member("A", "one")

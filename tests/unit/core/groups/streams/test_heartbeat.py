@@ -45,7 +45,7 @@ def test_the_first_member_gets_all_tasks() -> None:
 
 
 def test_two_members_share_the_tasks() -> None:
-    """The first member releases the tasks of the second one before that one gets them."""
+    """The second member gets its tasks after the first member has released them."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)

@@ -50,7 +50,7 @@ def make_shared() -> tuple[StreamsContext, StreamsMember]:
 
 
 def test_a_member_commits_with_its_epoch(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """Members commit any topic at their epoch, and only older tasks at an older one (KIP-1251)."""
+    """Members commit any topic at their epoch, but only older tasks at older epochs (KIP-1251)."""
     context, member = shared
     assert member.commit(("three", 0, 1), ("one", 0, 2)) == [NONE, NONE]
     for epoch, partition, topic, error in (

@@ -261,7 +261,7 @@ def test_who_holds_what() -> None:
 
 
 def test_a_task_becomes_a_copy_at_once() -> None:
-    """A task that becomes a standby task is one at once, while its owner revokes it."""
+    """A member gets a standby task at once, while it still revokes the same active task."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks(at(8, 0, 1)))
     target = MemberTasks(two(0), two(1))
     moved = step(current, target)

@@ -95,7 +95,7 @@ def test_assignments_keep_an_interval() -> None:
 
 
 def test_an_interval_does_not_outlast_a_clock_that_was_set_back() -> None:
-    """An interval does not outlast a clock that was set back."""
+    """If the clock is set back, the assignment interval ends."""
     context = StreamsContext(streams_assignment_interval_ms=1000)
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -256,7 +256,7 @@ def test_more_to_give_up_has_its_own_time() -> None:
 
 
 def test_timers_wait_for_writes() -> None:
-    """Timers wait for pending writes, so that they see their records."""
+    """Timers run after pending writes, so that they see the written records."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, later_ms = context.group, context.broker.now_ms + 45_000
@@ -271,7 +271,7 @@ def test_timers_wait_for_writes() -> None:
 
 
 def test_a_group_is_unloaded_once() -> None:
-    """Unloading a group twice has the effect of once."""
+    """Unloading a group a second time has no effect."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, effects = context.group, Effects()

@@ -1,4 +1,4 @@
-"""The uniform assignor; tests/oracle/test_assignors.py compares more of it with Kafka's."""
+"""The uniform assignor; tests/oracle/test_assignors.py compares further groups with Kafka."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_members_keep_what_they_have() -> None:
 
 
 def test_topics_that_are_read_no_more_are_taken_away() -> None:
-    """Partitions of unsubscribed topics are revoked, and so are those beyond the quota."""
+    """Partitions of unsubscribed topics are revoked, and partitions beyond a member's quota."""
     owned: dict[str, Partitions] = {
         "a": {TWO: parts(0), ONE: parts(0, 1)},
         "b": {ONE: parts(2)},

@@ -1,4 +1,4 @@
-"""The simple assignor; tests/oracle/test_assignors.py compares more of it with Kafka's."""
+"""The simple assignor; tests/oracle/test_assignors.py compares further groups with Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_who_reads_nothing_gets_nothing() -> None:
 
 
 def test_partitions_are_shared_when_members_are_many() -> None:
-    """With more members than partitions, each member gets the same number of them."""
+    """With more members than partitions, each member gets the same number of partitions."""
     members = {name: MemberSpec(TOPICS, {}) for name in "abcd"}
     assert simple(GroupSpec(members, {ONE: 2}, is_homogeneous=True)) == {
         "a": {ONE: {0}},
@@ -38,7 +38,7 @@ def test_partitions_are_shared_when_members_are_many() -> None:
 
 
 def test_members_keep_what_they_may_have() -> None:
-    """Members keep partitions up to their quota; beyond it, and beyond a partition's, they lose."""
+    """Members keep partitions within their own quota and the partition's quota, and lose others."""
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2), TWO: parts(0)}),
         "b": MemberSpec(BOTH, {}),

@@ -1,4 +1,4 @@
-"""The sticky task assignor; tests/oracle compares more of it with Kafka's."""
+"""The sticky task assignor; tests/oracle compares further groups with Kafka."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class Settled(NamedTuple):
     `unfinished` those whose assignment or epoch is not the target's. A group with classic members
     has neither partitions nor unfinished members here, and its sizes are 0: it waits for requests
     of the classic members, which only the sequence sends. Members with different subscriptions have
-    no sizes, because these depend on random ids in Kafka as well.
+    no sizes, because these depend on random ids in Kafka as well. Groups that vote for both
+    assignors have no sizes either.
     """
 
     error: str
@@ -61,7 +62,8 @@ class SettlingPlayer(Player):
             if step.api.endswith(_HEARTBEAT) and step.owner is not None
         )
         self._has_regex = any(step.body.get("subscribed_topic_regex") for step in steps)
-        # With as many votes for one assignor as for another, heartbeats in Kafka raise the epoch.
+        # With as many votes for one assignor as for another, heartbeats in Kafka raise the epoch,
+        # and the assignor depends on the member that sent the last heartbeat.
         votes = {step.body.get("server_assignor") for step in steps}
         self._is_steady = not {"range", "uniform"} <= votes
         self._settled: dict[str, Settled] = {}
@@ -123,7 +125,7 @@ class SettlingPlayer(Player):
             assigned = [set() for _ in members]
         return Settled(
             ErrorCode(described["error_code"]).name,
-            sorted(map(len, assigned)) if _are_alike(members) else [],
+            sorted(map(len, assigned)) if self._is_steady and _are_alike(members) else [],
             sorted(
                 f"{name} {self._names.get(place, place)} {partition}"
                 for name, place, partition in set().union(*assigned)

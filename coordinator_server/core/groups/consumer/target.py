@@ -49,9 +49,10 @@ def target_of_member(
     spec = yield from _group_spec(group, members)
     targets = yield from ASSIGNORS[group.preferred_assignor(members)](spec)
     pace = Pace()
-    for member_id in members:
+    for member_id, remaining in members.items():
         target = targets.get(member_id, {})
-        if target != group.targets.get(member_id):
+        # `replace_static` may have recorded the predecessor's target for a known member id.
+        if target != group.targets.get(member_id) or target != last_target(group, remaining):
             records.append(target_record(group.group_id, member_id, target))
         if pace.is_due(1 + len(target)):
             yield

@@ -114,9 +114,10 @@ class Computation(NamedTuple):
             )
             targets = yield from sticky(spec)
         steps = Pace()
-        for member_id in members:
+        for member_id, member in members.items():
             target = targets.get(member_id, _NO_TASKS)
-            if target != last.get(member_id):
+            # `replaced` may have recorded the predecessor's target for a known member id.
+            if target != last.get(member_id) or target != group.last_target(member):
                 records.append(target_record(group.group_id, member_id, target))
             if steps.is_due(1 + sum(map(len, target.active.values()))):
                 yield

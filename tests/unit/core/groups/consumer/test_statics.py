@@ -223,3 +223,19 @@ def test_a_new_instance_id_has_no_target_until_the_next_assignment() -> None:
     assert (b.join(member_epoch=3).error, b.epoch) == (ErrorCode.NONE, 4)
     assert b.owned
     context.check()
+
+
+def test_a_static_member_takes_over_with_the_id_of_another_member() -> None:
+    """The new assignment, not the predecessor's target, becomes the target of the reused id."""
+    context = ConsumerContext()
+    a, gone = context.member("a", "three"), context.member("s", "one", instance_id="i-s")
+    context.joined(a)
+    assert gone.join().error is ErrorCode.NONE
+    assert a.beat() is ErrorCode.NONE
+    assert gone.leave(-2) is ErrorCode.NONE
+    again = context.member("a", "three", instance_id="i-s")
+    assert again.join().error is ErrorCode.NONE
+    assert context.group.targets["a"] == {context.id_of("three"): {0, 1, 2}}
+    context.reconcile(again)
+    assert again.owned == {"three": [0, 1, 2]}
+    context.check()

@@ -99,3 +99,19 @@ def test_a_static_member_that_stays_away() -> None:
     context.broker.advance(context.group.settings.streams_session_timeout_ms + 1)
     assert not context.group.members
     assert context.group.static_ids == {}
+
+
+def test_a_static_member_takes_over_with_the_id_of_another_member() -> None:
+    """The new assignment, not the predecessor's target, becomes the target of the reused id."""
+    context = StreamsContext({"three": 1})
+    a = context.member("a")
+    assert a.join().error is E.NONE
+    every = a.active
+    gone = static(context, "s")
+    assert gone.leave(member_epoch=-2, instance_id="i") is E.NONE
+    again = context.member("a")
+    assert again.join(instance_id="i", process_id="elsewhere").error is E.NONE
+    assert context.group.members.keys() == {"a"}
+    target = context.group.targets["a"].active
+    assert {name: sorted(partitions) for name, partitions in target.items()} == every
+    context.check()

@@ -153,9 +153,10 @@ def _renew(
 
 
 def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcome]) -> Steps:
-    """Write the planned configs, one write per resource type; the first step does all writes.
+    """Write the planned configs, one write per resource type.
 
-    If a write fails, all resources of its type get the error as outcome.
+    All writes are done before the first `yield`. If a write fails, all resources of its type get
+    the error as outcome.
     """
     following: list[Steps] = []
 

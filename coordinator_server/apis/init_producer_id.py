@@ -45,7 +45,8 @@ def _new_idempotent(broker: Broker, call: Call) -> None:
     try:
         producer_id = broker.producer_ids.next_id()
     except StorageError:
-        # The client retries; an id must never be assigned twice.
+        # Without a stored id block, the id could be assigned again after a restart. The client
+        # retries.
         _reply(call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
     _reply(call, ErrorCode.NONE, producer_id, 0)

@@ -124,7 +124,7 @@ def _write_assignment(
         if group.assignment_in_flight == generation_id:
             group.assignment_in_flight = None
         if group.state is not COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # a newer rebalance has already answered the SyncGroups
+            return  # a newer rebalance has started and has already answered the SyncGroups
         if error is ErrorCode.NONE:
             _stabilise(group, assignments, now_ms, effects)
         else:

@@ -117,7 +117,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten: it has ended or was never created."""
+        """Whether the group object can be removed: the group has ended or was never created."""
 
     @property
     @abstractmethod

@@ -317,7 +317,7 @@ def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommi
 
 
 def _java_long(number: int) -> int:
-    """Wrap a sum as a Java long; a retention of 292 million years ends in the past."""
+    """Wrap a sum like a Java long: an enormous retention overflows to an expiry in the past."""
     return (number + 2**63) % 2**64 - 2**63
 
 

@@ -81,8 +81,8 @@ class Purgatory(Generic[G]):
     def next_look_ms(self) -> int | None:
         """Return when to check for expired operations; None without operations.
 
-        The time is the earliest deadline, or an earlier time if that deadline was extended: an
-        early check finds nothing and asks again.
+        The time is the earliest deadline, or an earlier time if a deadline was extended. A check
+        that is too early finds no expired operation; the caller then calls this again.
         """
         heap = self._heap
         while heap:

@@ -68,7 +68,7 @@ class ShareSession:
     def has_news(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
         """Return whether the response must include a partition; record the reported state.
 
-        An error is reported until it is gone, and then once more as gone.
+        A partition with an error is included in every response, and once more after the error.
         """
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
@@ -129,7 +129,8 @@ class ShareSessionCache:
     def remove(self, key: ShareSessionKey) -> ShareSession | None:
         """End a session and return it, or None.
 
-        The connection stays known, because its end can leave the group without a session.
+        The session's connection stays in the cache: when the connection ends, `disconnected` must
+        know the group, which may have no session left.
         """
         session = self._sessions.pop(key, None)
         if session is not None:

@@ -69,8 +69,8 @@ def assignment_bytes(
 ) -> bytes:
     """Encode a member's assignment in the version of the member's `metadata`.
 
-    If the metadata has no version, version 0 is used, where Kafka throws. Only a protocol that the
-    member did not list first can have such metadata.
+    If the metadata has no version, version 0 is used (Kafka throws). Only the metadata of a
+    protocol that the member did not list first can lack a version.
     """
     try:
         version = version_of(metadata)

@@ -94,7 +94,7 @@ def _group_spec(
 
 
 def _is_homogeneous(subscriptions: Collection[tuple[frozenset[str], str | None]]) -> bool:
-    """Return whether all members subscribe to the same topics, or to the same regex without topics.
+    """Return whether all members have the same subscription: either topic names or one regex.
 
     Source: ConsumerGroup.subscriptionType.
     """

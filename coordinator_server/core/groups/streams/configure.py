@@ -48,7 +48,7 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class ConfiguredTopology(NamedTuple):
-    """A topology on the current topics; ready unless there is a `problem`.
+    """A topology applied to the current topics; ready unless there is a `problem`.
 
     `subtopologies`, by id, are None for any problem other than missing internal topics. `to_create`
     are the missing internal topics.

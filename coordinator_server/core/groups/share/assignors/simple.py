@@ -123,7 +123,7 @@ def _share_out(
 
 
 def _quotas(total: int, readers: Sequence[int]) -> dict[int, int]:
-    """Return the number of partitions for each subscriber, `total` in all."""
+    """Divide `total` partitions among the subscribers; return each subscriber's number."""
     each = total / len(readers)
     return {
         index: ceil(each * (place + 1)) - ceil(each * place) for place, index in enumerate(readers)

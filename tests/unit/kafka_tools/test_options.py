@@ -51,7 +51,10 @@ def test_an_optional_argument_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(("word", "name"), [("--top", "top"), ("--", ""), ("-xyz", "x")])
 def test_what_is_no_option_is_named(word: str, name: str) -> None:
-    """An unknown option is named; of a cluster of letters the first. Abbreviations are unknown."""
+    """The error names the unknown option, or the first letter of several letters like -xyz.
+
+    An abbreviated option is unknown.
+    """
     if not name:
         assert parse_options(DECLARED, [word]).others == []
         return

@@ -38,7 +38,7 @@ def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_without_racks_leaders_go_round_the_brokers(seed: int) -> None:
-    """Without racks leaders rotate: each broker leads once in as many partitions as brokers."""
+    """Without racks the leader rotates: of four partitions, each of four brokers leads one."""
     placed = place(dict.fromkeys((7, 8, 9, 10)), 8, 2, Random(seed))
     for part in (placed[:4], placed[4:]):
         assert sorted(one[0] for one in part) == [7, 8, 9, 10]

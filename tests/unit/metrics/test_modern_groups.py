@@ -34,7 +34,10 @@ async def samples_of(nodes: ModernNodes) -> Samples:
 
 
 async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
-    """Acquired records are in flight and lag; records at the delivery limit are given up."""
+    """Acquired records count as in flight and as lag.
+
+    Records at the delivery limit count as given up.
+    """
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
     epoch = nodes.share("m", 0)
     await nodes.controller.advance(1_000)

@@ -223,7 +223,10 @@ def large_heartbeat(body: bytes = HEARTBEAT_V0 + PADDING) -> bytes:
 
 
 def test_a_large_request_is_served_like_any_other(heartbeats: Callable[[Handler], None]) -> None:
-    """A large request is decoded, handled and answered in steps; short ones need no extra turn."""
+    """A large request is decoded, handled and answered in steps.
+
+    A short request needs no additional turn of the event loop.
+    """
     seen: list[tuple[str, bool]] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:

@@ -64,7 +64,7 @@ PIECES = st.sampled_from(
 
 @given(st.lists(PIECES, max_size=24).map(b"".join), st.integers(0, 24))
 def test_any_bytes_are_read_piece_by_piece(data: bytes, cut: int) -> None:
-    """Any bytes are decoded like this, wherever a stream is split."""
+    """Any bytes are decoded as `_by_pieces` decodes them, wherever a stream is split."""
     expected = _by_pieces(data)
     assert str(data, "utf-8", JAVA_REPLACE) == expected
     stream = codecs.getincrementaldecoder("utf-8")(JAVA_REPLACE)

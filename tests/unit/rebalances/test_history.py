@@ -45,7 +45,7 @@ def test_a_history_of_no_size_keeps_nothing() -> None:
 
 
 def test_records_are_kept_small() -> None:
-    """A record of one member takes a quarter, one of ten members a seventh of its JSON."""
+    """A kept record is smaller than its JSON: 1/4 of it with one member, 1/7 with ten members."""
     history = RebalanceHistory(1)
     one, ten = record(["A"]), record([f"m{number}" for number in range(10)])
     history.add("one", one)

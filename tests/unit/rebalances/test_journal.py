@@ -192,7 +192,10 @@ def test_the_topic_can_be_switched_off() -> None:
 def test_a_disk_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
-    """A failed write is retried after 1 s, 2 s, 4 s ... 60 s without loss; only the log has it."""
+    """A failed write is retried after 1 s, 2 s, 4 s ... 60 s, and no record is lost.
+
+    The failure appears only in the log.
+    """
     journal = Journal()
     attempts: list[int] = []
 

@@ -222,7 +222,10 @@ def test_a_session_ends_by_the_machines_clock() -> None:
 
 
 def test_a_restart() -> None:
-    """Tokens survive a restart without their keys; another secret key gives other HMACs."""
+    """Tokens survive a restart; neither the secret key nor an HMAC is stored.
+
+    With another secret key the tokens have other HMACs.
+    """
     place = Place()
     place.create("one")
     place.create("two")

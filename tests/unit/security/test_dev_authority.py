@@ -21,7 +21,7 @@ def issue(directory: Path, *hosts: str) -> bytes:
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
-    """The authority and certificates for all hosts are kept; a certificate without one is not."""
+    """The authority is kept; a certificate is issued again only if it lacks a host."""
     first = issue(tmp_path, *HOSTS, "broker")
     authority = (tmp_path / "ca.pem").read_bytes()
     assert issue(tmp_path, *HOSTS) == first

@@ -49,7 +49,7 @@ def test_without_an_authorizer_everything_is_allowed_and_nothing_is_copied() -> 
 
 
 def test_refused_entries_have_their_place_in_the_response() -> None:
-    """Before or after the results, or where the request named them."""
+    """Refused entries come before the results, after the results, or in the request's order."""
     granted = rights()
     granted.refused = {0: "R0", 1: "R1", 3: "R3", 5: "R5"}
     results = ["2", "4"]

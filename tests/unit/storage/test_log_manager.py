@@ -268,7 +268,10 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_with_maintenance() -> Non
 
 
 def test_a_kafka_directory_is_adopted() -> None:
-    """Directories with partition.metadata and no entry become topics, but not the metadata log."""
+    """Partition directories that the catalogue lacks become topics, except the metadata log.
+
+    The directories must have a partition.metadata.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     for name in ("a", "__consumer_offsets", "__share_group_state", "__cluster_metadata"):

@@ -61,7 +61,7 @@ def header_of(
 
 
 def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
-    """Return the error code of such a batch."""
+    """Append a batch that the log must refuse; return the error code."""
     with pytest.raises(StorageError) as caught:
         send(log, sequence, epoch=epoch)
     return caught.value.code
@@ -247,7 +247,7 @@ def test_open_transactions_hold_the_last_stable_offset() -> None:
 
 
 def refusal_of_epoch(log: PartitionLog, producer_id: int) -> ErrorCode:
-    """Return the error code of a batch with the epoch before the marker's."""
+    """Append a batch with an epoch lower than the marker's; return the error code."""
     with pytest.raises(StorageError) as caught:
         send(log, 1, producer_id=producer_id)
     return caught.value.code

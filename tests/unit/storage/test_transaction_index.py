@@ -130,7 +130,7 @@ def test_commits_and_empty_transactions_leave_no_entry() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_it_is_there_after_a_restart(clean: bool) -> None:
-    """After a clean stop the index files are read, after another one they are rebuilt."""
+    """After a clean stop the index files are read; after an unclean stop they are rebuilt."""
     disk = MemoryDisk()
     log = interleaved(disk)
     if clean:

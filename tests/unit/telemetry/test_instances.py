@@ -94,9 +94,9 @@ def test_an_instance_ends_with_its_connection() -> None:
 
 
 def test_a_silent_instance_expires_after_three_intervals() -> None:
-    """A silent instance expires after three intervals, of 5 minutes without a subscription.
+    """A silent instance expires after three push intervals.
 
-    A terminated instance starts anew.
+    Without a subscription the interval is 5 minutes. A terminated instance may start again.
     """
     world = World()
     _, instance_id = world.get()

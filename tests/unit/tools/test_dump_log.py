@@ -53,7 +53,7 @@ def of_kind(lines: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
-    """Return a decoded key or value in Kafka's JSON, where the version is text."""
+    """Return a decoded key or value as in Kafka's dump, where the version is a string."""
     return {tag: str(opened[tag]), "data": opened["data"]}
 
 
@@ -122,7 +122,10 @@ def test_the_readable_form_names_groups_and_offsets(capsys: pytest.CaptureFixtur
 
 
 def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--as selects the decoder of a file elsewhere; without it keys are plain bytes."""
+    """--as selects the decoder for a file outside its partition directory.
+
+    Without --as, keys are printed as bytes.
+    """
     file = tmp_path / LOG
     file.write_bytes((SEGMENTS / "__consumer_offsets-2" / LOG).read_bytes())
     plain = of_kind(json_lines(capsys, file), "record")

@@ -1,4 +1,4 @@
-"""`verify-log` and `snapshot` of logs with transactions, of Kafka's and of ours."""
+"""`verify-log` and `snapshot` on transactional logs that Kafka or this broker wrote."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fill(directory: Path, *, compacts: bool) -> None:
 
 @pytest.fixture(params=[False, True], ids=["as written", "compacted"])
 def data(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Return such a data directory."""
+    """Return a data directory with transactions, before and after compaction."""
     fill(tmp_path / "data", compacts=request.param)
     return tmp_path / "data"
 
@@ -69,7 +69,7 @@ def test_what_is_whole_passes(data: Path) -> None:
 def test_what_kafka_wrote_is_whole(name: str, tmp_path: Path) -> None:
     """Kafka's logs pass, also after Kafka's cleaner.
 
-    Missing indexes of all aborts are only a note.
+    If all transaction indexes are missing, the aborted transactions are notes, not errors.
     """
     copy = Path(shutil.copytree(TRANSACTIONS / name, tmp_path / "t-0"))
     assert LogVerification(copy).run().errors == []

@@ -15,7 +15,7 @@ from tests.harness.nodes import Nodes
 
 
 def config(text: str, separator: str = ",", **more: str) -> Config:
-    """Return a configuration with the variable of wurstmeister's image."""
+    """Return a configuration with KAFKA_CREATE_TOPICS, a variable of wurstmeister's image."""
     variables = {"KAFKA_CREATE_TOPICS": text, "KAFKA_CREATE_TOPICS_SEPARATOR": separator}
     return Config(environment=variables, overrides=more)
 
@@ -52,7 +52,7 @@ AUDIT = InitialTopic("audit", 1, 2, {"cleanup.policy": "compact"})
     ],
 )
 def test_topics_of_the_setting(text: str, separator: str, topics: list[InitialTopic]) -> None:
-    """Each character of the separator separates, as in the shell of wurstmeister's image."""
+    """Every character of KAFKA_CREATE_TOPICS_SEPARATOR separates topics, as in a shell's IFS."""
     assert parse_initial_topics(config(text, separator)) == topics
 
 

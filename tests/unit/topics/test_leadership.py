@@ -122,7 +122,10 @@ async def test_new_partitions_are_led_by_brokers_that_run() -> None:
 
 
 def test_a_move_to_a_broker_without_replica_reassigns_it() -> None:
-    """A move to a broker without a replica replaces the leader's; to the leader it does nothing."""
+    """A move to a broker without a replica replaces the leader's replica by one on that broker.
+
+    A move to the current leader does nothing.
+    """
     nodes = started()
     partition = nodes.partition("t", 0)
     leader_id, follower_id = partition.replicas
@@ -202,7 +205,10 @@ async def test_who_leads_is_known_after_a_restart() -> None:
 
 
 async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
-    """With fewer brokers replicas of missing brokers are dropped, and epochs continue."""
+    """After a restart with fewer brokers, replicas of missing brokers are dropped.
+
+    The leader epochs continue.
+    """
     nodes = started()
     moved = nodes.partition("t", 0)
     nodes.move(moved, 3)

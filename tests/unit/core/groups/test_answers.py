@@ -73,7 +73,7 @@ def test_a_fetch_refused_as_a_whole() -> None:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_the_empty_group_id(is_there: bool) -> None:
-    """The empty group id accepts commits only; members are refused, if it exists or not."""
+    """The empty group id accepts only commits; members are refused, even if the group exists."""
     context = GroupContext()
     if is_there:
         partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]

@@ -59,7 +59,7 @@ def test_delete_of_a_group_whose_members_are_overdue() -> None:
 
 
 def test_requests_of_one_drain_see_that_members_are_overdue() -> None:
-    """Once members are overdue, a standalone commit and a deletion in one drain succeed."""
+    """Once members are overdue, a standalone commit and a deletion succeed in one batch."""
     context = GroupContext()
     context.stable("A", "B")
     context.broker.clock.time_ms += SESSION_MS
@@ -85,7 +85,7 @@ def test_delete_of_a_consumer_group_whose_members_are_overdue(goes: int | None) 
 
 
 def test_a_late_heartbeat_of_the_member_itself_is_accepted() -> None:
-    """A request of a member does not run timers first: it may be late because of the event loop."""
+    """Due timers do not run before a member's request, which the event loop may have delayed."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.clock.time_ms += SESSION_MS
@@ -113,7 +113,10 @@ def test_delete_that_cannot_be_written() -> None:
 
 
 def test_delete_misses_no_commit_of_its_drain() -> None:
-    """A deletion includes the commits before it in its drain; a later one creates the group."""
+    """A deletion includes earlier commits of the same batch of operations.
+
+    A commit after the deletion creates the group again.
+    """
     context = GroupContext()
     with context.broker.one_drain():
         answer = commit_answer(context.broker, ("one", 0, 1))
@@ -125,7 +128,7 @@ def test_delete_misses_no_commit_of_its_drain() -> None:
 
 @pytest.mark.parametrize("deletes_first", [False, True])
 def test_a_join_and_a_delete_of_one_drain(deletes_first: bool) -> None:
-    """A join and a deletion in one drain take effect in their order."""
+    """A join and a deletion in one batch of operations take effect in their order."""
     context = GroupContext()
     context.empty()
     generation = context.generation

@@ -50,7 +50,10 @@ def test_a_generation_of_an_unknown_group(version: int, error: ErrorCode) -> Non
 
 
 def test_unknown_topics_and_partitions_are_refused_alone() -> None:
-    """Unknown topics and partitions are refused alone; without any other no group is created."""
+    """Unknown topics and partitions are refused; offsets of other partitions are committed.
+
+    If no partition exists, no group is created.
+    """
     context = GroupContext()
     broker = context.broker
     assert commit(broker, ("nope", 0, 1), ("one", 1, 1)) == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2

@@ -101,7 +101,7 @@ def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
 
 
 def test_offsets_with_metadata_are_answered_as_others() -> None:
-    """Offsets with and without metadata can be in one response; missing ones have none."""
+    """One response can have offsets with and without metadata; a missing offset has no metadata."""
     context = GroupContext()
     commit(context.broker, ("three", 0, 7, "seven"), ("three", 1, 8, ""))
     topic = OffsetFetchRequestTopics(name="three", partition_indexes=[0, 1, 2])

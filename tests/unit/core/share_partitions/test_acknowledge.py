@@ -32,7 +32,7 @@ NOT_THE_LEADER = "The share coordinator rejected the request because the share-g
 
 
 def fetched(*log: tuple[int, int], settings: ShareSettings | None = None) -> ShareContext:
-    """Return a context in which member A has acquired a batch for each of these."""
+    """Return a context in which member A has acquired each of these log batches."""
     context = ShareContext(*log, settings=settings).load()
     for _ in log:
         context.fetch(batches=1)

@@ -214,7 +214,7 @@ def test_a_gap_ends_where_the_kept_batch_begins() -> None:
 
 
 def test_a_gap_is_filled_up_to_the_limit() -> None:
-    """If a gap reaches the record limit, the available records after it come next time."""
+    """If a gap has as many records as the limit, the next fetch gets the records after the gap."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (5, 9, AVAILABLE, 1))
     context.load()
@@ -271,7 +271,7 @@ def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
 
 
 def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
-    """After a gap was filled and a batch before its end redelivered, the offset moves on."""
+    """The start offset moves even if records within a filled gap were redelivered."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 3), (4, 7), (8, 11), (12, 20), (21, 30), settings=settings)
     context.keep(0, (4, 7, AVAILABLE, 1), (12, 20, ACKNOWLEDGED, 1))
@@ -376,7 +376,7 @@ def test_throttled_parts_come_alone() -> None:
 
 
 def test_before_the_last_time_others_come_first() -> None:
-    """A record with its last delivery is acquired alone, and not after other records."""
+    """A record before its last delivery is acquired alone, in a separate fetch."""
     context = ShareContext((0, 3)).load()
     context.fetch()
     for _ in range(3):

@@ -63,7 +63,10 @@ def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
 
 
 def test_news() -> None:
-    """A response has partitions with records or errors, and new and recovered ones once."""
+    """A response has the partitions with records or errors.
+
+    A partition that is new, or whose error has ended, is also in one response.
+    """
     session = opened(ShareSessionCache(1))
     update(session, [P2], [])
 
@@ -140,7 +143,10 @@ def test_a_connection_ends_whose_session_is_over() -> None:
 
 
 def test_two_sessions_of_one_connection() -> None:
-    """A connection ends only its last session; if another one ended before, none (as in Kafka)."""
+    """The end of a connection ends only the session that the connection opened last.
+
+    If a session of the connection was closed before, no session ends, as in Kafka.
+    """
     cache = ShareSessionCache(10)
     opened(cache, A, "a")
     last = opened(cache, B, "a")

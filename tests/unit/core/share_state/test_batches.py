@@ -138,7 +138,10 @@ def test_any_batches() -> None:
 
 @pytest.mark.parametrize("width", [1, 40, 100_000])
 def test_the_batches_of_a_large_request(width: int) -> None:
-    """Many batches are combined in steps with the same result; inverted ones come last."""
+    """Many batches are combined in steps, with the same result as in one step.
+
+    A batch that ends before it begins comes last.
+    """
     random = Random(5)
     batches = []
     for _ in range(5000):
@@ -153,7 +156,7 @@ def test_the_batches_of_a_large_request(width: int) -> None:
         for first, last, state, count in [*batches[:99], invalid, *batches[99:]]
     ]
     steps = combine_in_steps(asked, len(asked))
-    assert len([None for _ in steps]) >= 9  # 5 to sort the batches, at least 4 to combine
+    assert len([None for _ in steps]) >= 9  # 5 steps sort the batches, at least 4 combine them
     made = run_all(combine_in_steps(asked, len(asked)))
     assert made == [*combine_batches((), batches, -1), invalid]
 

@@ -336,7 +336,10 @@ def test_more_batches_than_any_group_has() -> None:
 
 
 def test_a_read_fences_the_leaders_before() -> None:
-    """A read with a newer leader epoch writes only this epoch; with the same one, nothing."""
+    """A read with a newer leader epoch writes only this epoch.
+
+    A read with the same leader epoch writes nothing; an older leader epoch is fenced.
+    """
     shard = Shard(updates_per_snapshot=4)
     shard.initialize()
     shard.write(A, (0, 4, 2, 1), start=0, complete=5)
@@ -369,9 +372,9 @@ def test_an_update_without_a_leader_epoch() -> None:
 
 
 def test_a_log_that_begins_with_an_update() -> None:
-    """A log that starts with an update gives its state alone.
+    """If the log starts with an update, the state is the contents of the update.
 
-    State epochs are then not fenced.
+    The state epoch is then 0, so writes with state epoch 0 are accepted.
     """
     shard = Shard()
     batches = (StateBatch(5, 9, 2, 1),)

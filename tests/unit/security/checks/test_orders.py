@@ -58,7 +58,8 @@ def _id(broker: Secured, name: str) -> bytes:
 async def test_fetch_answers_unknown_ids_first(broker: Secured) -> None:
     """Unknown topic ids precede refused topics in the Fetch response.
 
-    A follower without the right is refused all topics, and one with it gets no leader endpoints.
+    A follower without CLUSTER_ACTION is refused all topics; an authorized follower gets no leader
+    endpoints.
     """
     broker.allow(topic("b", Operation.READ))
     ids = (_id(broker, "a"), UNKNOWN_ID, _id(broker, "b"))

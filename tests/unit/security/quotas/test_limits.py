@@ -21,7 +21,7 @@ ORDER: list[tuple[tuple[Part, Part], Tags]] = [
 
 
 def limits(*entities: tuple[Part, Part]) -> Limits:
-    """Return the limits of entities: their positions in the order."""
+    """Return limits for these entities; the limit of an entity is its position in ORDER."""
     made = Limits()
     places = [entity for entity, _ in ORDER]
     for entity in entities:

@@ -329,7 +329,7 @@ def test_a_bug_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_requests_are_closed_unread() -> None:
-    """Before authentication only a token may be large; other large requests close unread."""
+    """Before authentication a large request other than a token closes the connection unread."""
     room = Room()
     room.handshake()
     assert room.metadata().topics == []
@@ -418,7 +418,7 @@ def test_steps_wait_for_their_turn() -> None:
 
 
 def test_mechanisms_that_nobody_has_named() -> None:
-    """GSSAPI is refused; as Kafka's default, the error says where it comes from."""
+    """GSSAPI is refused; without a setting, the error says that GSSAPI is Kafka's default."""
     for names, expected in (
         ({}, "GSSAPI, Kafka's default, is not served"),
         ({"sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not served"),

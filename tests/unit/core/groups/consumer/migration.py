@@ -133,7 +133,7 @@ class MigrationContext(ConsumerContext):
         return iter(list(self.broker.records())[mark:])
 
     def kinds_since(self, mark: int) -> list[str]:
-        """Return those records in short: the key without "Key", with "-" before a tombstone."""
+        """Return the types of the records since `mark`, with "-" before a tombstone."""
         return [
             ("-" if value is None else "") + type(key).__name__.removesuffix("Key")
             for key, value in self.since(mark)

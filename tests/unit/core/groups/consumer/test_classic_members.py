@@ -262,11 +262,11 @@ def test_many_leave_in_steps() -> None:
     assert len(answer.response.members) == 501
 
 
-# Requests of one drain
+# Requests of one batch of operations
 
 
 def test_requests_of_one_drain_see_each_other() -> None:
-    """Each request of a drain sees the writes of the requests before it."""
+    """Each request of a batch of operations sees the writes of earlier requests."""
     context = MigrationContext()
     a = context.member("A", "three")
     a.join()
@@ -290,7 +290,10 @@ def test_requests_of_one_drain_see_each_other() -> None:
 
 
 def test_offsets_of_classic_members() -> None:
-    """Classic members commit with their generation, or with the older one of an owned partition."""
+    """Classic members commit with their current generation.
+
+    For an owned partition, an older generation since which the member owns it is also accepted.
+    """
     context = MigrationContext()
     m, _ = context.mixed()
     assert m.commit(("three", 0, 5)) == [E.NONE]

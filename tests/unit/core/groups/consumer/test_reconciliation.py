@@ -185,9 +185,9 @@ def test_a_subscription_that_keeps_what_is_owned_moves_nothing() -> None:
 
 
 def test_a_member_that_reads_nothing_moves_on_from_the_epoch_before() -> None:
-    """As in Kafka, a new subscription to nonexistent topics is a step at the same epoch.
+    """A new subscription to nonexistent topics changes only the previous epoch, as in Kafka.
 
-    The previous epoch becomes the current one.
+    The member stays at its epoch, which becomes the previous epoch as well.
     """
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = context.member("a", "nowhere")

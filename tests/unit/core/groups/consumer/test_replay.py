@@ -118,7 +118,7 @@ def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
 
 
 def test_partitions_without_an_epoch_are_of_an_earlier_release() -> None:
-    """Partitions without a valid epoch get the member's, but at least 0.
+    """Partitions without a valid epoch get the member's epoch, or 0 if that epoch is negative.
 
     Records of earlier releases and damaged records have no valid epochs.
     """

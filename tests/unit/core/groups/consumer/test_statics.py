@@ -57,7 +57,10 @@ def test_it_comes_back_under_another_id() -> None:
 
 
 def test_it_comes_back_with_another_subscription() -> None:
-    """Returning with another subscription causes a new target, with the old member's place."""
+    """A static member that returns with another subscription causes a new target.
+
+    The returning member replaces the old member in the target.
+    """
     context = ConsumerContext()
     a = joined(context)
     other = context.member("z", "three")

@@ -224,7 +224,7 @@ def test_refused_subscriptions_are_not_kept() -> None:
 
 
 def test_leaving() -> None:
-    """A leave raises the group epoch and frees partitions; the last leaves an empty group."""
+    """A leave raises the group epoch and frees partitions; after the last leave it is empty."""
     t = ShareContext()
     a, b = t.member("A", "two"), t.member("B", "two")
     t.joined(a, b)

@@ -220,7 +220,10 @@ def test_topics_that_are_deleted() -> None:
 
 
 def test_a_topic_that_is_deleted_before_there_is_any_state() -> None:
-    """A group that subscribes only to nonexistent topics has no such record."""
+    """A group that subscribes only to nonexistent topics has no state record.
+
+    Deleting a topic then writes no record.
+    """
     t = ShareContext()
     t.member("A", "no-such").join()
     assert t.group.states is None

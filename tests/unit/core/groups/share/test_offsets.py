@@ -148,7 +148,10 @@ def test_classic_groups_have_no_such_offsets() -> None:
 
 
 def test_the_share_coordinator_refuses_to_alter() -> None:
-    """Errors of the share coordinator are returned per partition; these stay initializing."""
+    """An error of the share coordinator is returned per partition.
+
+    A partition with an error stays initializing.
+    """
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     answer = t.alter({"one": {0: 1}, "two": {0: 1, 5: 1}})
@@ -195,7 +198,7 @@ def test_a_large_alteration() -> None:
 
 
 def test_offsets_are_deleted() -> None:
-    """Deleted topics are returned; topics without state and unknown ones have errors, last."""
+    """Deleted topics come first; topics without state and unknown topics follow, with errors."""
     t = ShareContext()
     emptied(t, "one", "two")
     answer = t.delete_offsets("three", "one", "no-such")

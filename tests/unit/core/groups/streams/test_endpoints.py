@@ -46,9 +46,9 @@ def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
 
 
 def test_the_epoch_rises_with_tasks_of_who_has_an_endpoint() -> None:
-    """The endpoint epoch rises with the tasks of members with an endpoint.
+    """The endpoint epoch rises when the tasks of a member with an endpoint change.
 
-    Each member is then told once.
+    Each member then gets the new endpoints in one response.
     """
     context = StreamsContext(COUNTS)
     first = context.member("a", JOINS, endpoint=("h", 1))

@@ -39,7 +39,7 @@ def in_transaction(context: StreamsContext, **fields: Any) -> ErrorCode:
 
 @pytest.fixture(name="shared")
 def make_shared() -> tuple[StreamsContext, StreamsMember]:
-    """Return a group at epoch 3 with tasks 0 and 1 of a since epoch 2, task 2 of b since 3."""
+    """Return a group at epoch 3: a has tasks 0 and 1 since epoch 2, b has task 2 since epoch 3."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -50,7 +50,10 @@ def make_shared() -> tuple[StreamsContext, StreamsMember]:
 
 
 def test_a_member_commits_with_its_epoch(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """Members commit any topic at their epoch, and only older tasks at an older one (KIP-1251)."""
+    """At its current epoch a member can commit any topic (KIP-1251).
+
+    At an older epoch a member can commit only the tasks that it had at that epoch.
+    """
     context, member = shared
     assert member.commit(("three", 0, 1), ("one", 0, 2)) == [NONE, NONE]
     for epoch, partition, topic, error in (

@@ -202,7 +202,7 @@ def test_tasks_that_others_have_still_to_give_up(
 def test_tasks_that_may_be_in_two_processes(
     target: MemberTasks, others: tuple[tuple[str, OwnedTasks], ...]
 ) -> None:
-    """A task does not wait for standby tasks in other processes, nor a standby task for others."""
+    """A task or a standby task does not wait for its standby tasks in other processes."""
     assert step(CurrentTasks(), target, others=others).state is STABLE
 
 
@@ -261,7 +261,7 @@ def test_who_holds_what() -> None:
 
 
 def test_a_task_becomes_a_copy_at_once() -> None:
-    """A task that becomes a standby task is one at once, while its owner revokes it."""
+    """An active task whose target is standby becomes a standby task while it is revoked."""
     current = CurrentTasks(epoch=8, assigned=OwnedTasks(at(8, 0, 1)))
     target = MemberTasks(two(0), two(1))
     moved = step(current, target)

@@ -38,7 +38,11 @@ def test_partitions_are_shared_when_members_are_many() -> None:
 
 
 def test_members_keep_what_they_may_have() -> None:
-    """Members keep partitions up to their quota; beyond it, and beyond a partition's, they lose."""
+    """Members keep their partitions within the quotas.
+
+    A member above its quota loses partitions, and so do members that share a partition above the
+    partition's quota.
+    """
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2), TWO: parts(0)}),
         "b": MemberSpec(BOTH, {}),

@@ -1,9 +1,10 @@
-"""Micro benchmark of the codec: microseconds of CPU per message, generated against construct.
+"""CPU time to encode and decode a message, with the generated codec and with construct.
 
     python -m benchmarks.codec
 
-Each figure is the minimum of several rounds, because the minimum is the least disturbed. The last
-table shows the cost of the first use of a message, which occurs once per API version.
+Each figure is the minimum of several rounds in microseconds; the minimum is the least disturbed
+value. The last table shows the cost of the first use of a message, which occurs once per API
+version.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A minimal server on uvloop that sends the same response to every frame.
 
 The server splits its input into frames and answers each with the same bytes, except the correlation
-id. A broker's additional cost is its own work. The benchmarks report CPU as multiples of this
-server's CPU in the same run, so that figures can be compared between machines.
+id. This is the minimum cost of any server; the CPU that a broker uses beyond this minimum is spent
+in the broker's code. The benchmarks report a broker's CPU as a multiple of this server's CPU in the
+same run, so that figures can be compared between machines.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Ask:
 class Window:
     """One call into the coordinator code, with the request handled in it.
 
-    `answer` is None for timers and for the end of a drain.
+    `answer` is None for timers and for the end of a batch of operations.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ def _check_recorded(ask: Ask, window: Window) -> None:
     """Check that the Empty generation is in the log when the last member's leave is answered."""
     assert window.group is not None
     recorded = window.group.recorded
-    if window.group.state is not DEAD:  # a DEAD group was deleted in the same drain
+    if window.group.state is not DEAD:  # a DEAD group was deleted in the same batch of operations
         assert recorded is not None
         assert recorded.generation > ask.generation, "a leave is told that is not recorded"
 

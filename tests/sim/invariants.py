@@ -1,4 +1,4 @@
-"""Invariants of a group between two drains."""
+"""Invariants of a group whose task is not applying operations."""
 
 from __future__ import annotations
 

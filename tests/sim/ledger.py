@@ -94,7 +94,7 @@ class Ledger:
                 }
                 if self.broker.flushes:
                     # A fetched offset may be older than a commit that was appended in the same
-                    # drain.
+                    # batch of operations.
                     for place, (offset, _) in fetched.items():
                         assert offset in self.written[place], f"{place}: {offset} never written"
                     return

@@ -157,10 +157,10 @@ class Referee(Watcher):
         assert (next_deadline_ms(group.purgatory) or now_ms + 1) > now_ms, "a timer does not run"
 
     def settled(self) -> None:
-        """Compare the books at the end of a drain."""
+        """Compare the books at the end of a batch of operations."""
         self._look(None)
         self.failures = set()
-        self.looked_at = 0  # the broker sends the responses of this drain now
+        self.looked_at = 0  # the broker now sends the responses of this batch
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Check that the assignments in the log are those of the generation's leader."""

@@ -129,7 +129,7 @@ class Reader:
         self.asked = Ask(call, said, False, sent_ms)
 
     def die(self) -> None:
-        """Die: held records are redelivered, and a new process takes this reader's place."""
+        """End this client process: its records are redelivered, and a new process replaces it."""
         world = self.world
         world.say(f"{self.name} dies")
         if self.asked is not None:

@@ -225,7 +225,7 @@ def explore(name: str, depth: int) -> Explored:
 
 
 def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
-    """Let an event happen; add the command that reproduces it to a violation."""
+    """Let an event happen; if it raises, add a note with the command that reproduces the path."""
     try:
         world.go(event)
     except BaseException as error:

@@ -102,7 +102,10 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
 def test_a_client_that_means_another_broker(
     cluster_id: str | None, node_id: int, error: int
 ) -> None:
-    """A wrong cluster or node gets REBOOTSTRAP_REQUIRED; only one of both ids is invalid."""
+    """A wrong cluster id or node id gets REBOOTSTRAP_REQUIRED.
+
+    A request with only one of the two ids gets INVALID_REQUEST.
+    """
     answer = ask(5, cluster_id=cluster_id, node_id=node_id)
     assert answer.error_code == error
     assert bool(answer.api_keys) == (error == 0)

@@ -210,7 +210,7 @@ async def test_the_quorum_keeps_its_voter() -> None:
 async def test_no_controller_can_be_unregistered(
     controller_id: int, error: ErrorCode, message: str
 ) -> None:
-    """The active controller cannot be unregistered, and no other broker is registered as one."""
+    """The active controller cannot be unregistered; other brokers are unknown as controllers."""
     nodes = Nodes()
     request = UnregisterControllerRequest(controller_id=controller_id)
     for node_id in (1, 2):

@@ -95,7 +95,10 @@ def delete(broker: MemoryBroker, *names: str) -> None:
 
 
 def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> None:
-    """Each request within this time gets UNKNOWN_TOPIC_OR_PARTITION; other topics are created."""
+    """For 500 ms after its deletion a topic is not auto-created, but UNKNOWN_TOPIC_OR_PARTITION.
+
+    Other topics are created.
+    """
     broker = MemoryBroker(MemoryDisk(), 2)
     ask(broker, request("a", "b"))
     delete(broker, "a", "b")
@@ -109,7 +112,10 @@ def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> 
 
 
 def test_only_deletions_of_the_last_half_second_are_kept_in_memory() -> None:
-    """A deletion drops earlier ones. A topic that is deleted twice is kept from the second time."""
+    """Each new deletion drops the entries of deletions that are older than 500 ms.
+
+    If a topic is deleted twice, the 500 ms count from the second deletion.
+    """
     broker = MemoryBroker()
     deletions = broker.shared.recent_deletions
     deletions.add(["a", "b"])

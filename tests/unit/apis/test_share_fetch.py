@@ -68,7 +68,7 @@ def test_the_first_answer_names_all_partitions() -> None:
 
 
 def test_states_that_are_first_read_come_one_after_the_other() -> None:
-    """When states are loaded first, the fetch ends with the first partition that has enough.
+    """A fetch that loads states stops at the first partition with enough records.
 
     The next fetch returns the other partitions.
     """

@@ -110,7 +110,7 @@ def test_configs_that_another_request_has_changed() -> None:
     resources = [setting("a", "retention.ms", "7"), setting("b", "retention.ms", "7")]
     request = IncrementalAlterConfigsRequest(resources=resources)
     sent, steps = broker.begin(request, 1)
-    for _ in range(2 + 4):  # 2 to count the resources, 4 to plan the first topic's change
+    for _ in range(2 + 4):  # 2 steps count the resources, 4 steps plan the first topic's change
         next(steps)
     run_all(broker.topics.set_configs({topic: {"segment.ms": "9"}}))
     run_all(steps)

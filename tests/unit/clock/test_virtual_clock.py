@@ -129,7 +129,10 @@ def test_cancelled_timers_do_not_pile_up() -> None:
 
 
 def test_maintenance_pauses_while_time_is_advanced() -> None:
-    """While time is advanced, most maintenance rounds are skipped; one at the end is optional."""
+    """While time is advanced, most maintenance rounds are skipped.
+
+    `fire(with_maintenance=True)` runs the round that is due at the end.
+    """
     time = VirtualTime()
 
     def round_() -> None:

@@ -65,7 +65,7 @@ async def test_a_marker_has_no_age_and_a_later_record_has(nodes: Lagging) -> Non
 async def test_an_unreadable_record_is_read_again(
     nodes: Lagging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The age is null while the record cannot be read, and no longer."""
+    """The age is null while the record cannot be read, and is shown once the record is readable."""
     nodes.commit(1, "g", 0)
 
     def fail(*_: object) -> None:

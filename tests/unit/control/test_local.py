@@ -32,7 +32,7 @@ sessions, of corrupt records and ELECTION_NOT_NEEDED, which no request of the co
 
 @pytest.mark.parametrize("error", ErrorCode, ids=lambda error: error.name)
 def test_errors_have_a_status(error: ErrorCode) -> None:
-    """An error that passes by itself is not 400, which means a mistake of the client."""
+    """A transient error does not have status 400, which means a mistake of the client."""
     (status,) = [status for status, names in STATUS.items() if error.name in names.split()] or [400]
     if error is ErrorCode.NONE:
         check(error, None, "it")

@@ -83,7 +83,7 @@ async def test_a_page_counts_decompressed_bytes(nodes: VirtualTimeNodes) -> None
 async def test_pages_within_a_large_batch_go_on(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch above the limit of a page is read to its end, at least a record by each page."""
+    """A batch above the limit of a page is read in several pages of at least one record each."""
     monkeypatch.setattr(browse, "SCANNED_BYTES", 10)
     append(nodes, *[b"x" * 10] * 250)
     append(nodes, *[b"y" * 10] * 3, codec=Compression.NONE)

@@ -1,4 +1,4 @@
-"""Routing of requests to group tasks, one batch per drain, and groups that survive."""
+"""Routing of requests to group tasks, one log batch for queued requests, and reloaded groups."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def codes(answer: Answer) -> set[ErrorCode]:
 
 
 def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
-    """If a sync fails, the commit is refused but a heartbeat of the same drain succeeds.
+    """If a sync fails, the commit is refused, but a heartbeat of the same batch succeeds.
 
     Heartbeats share their response object, which must not be changed in place.
     """
@@ -314,7 +314,7 @@ def context() -> GroupContext:
 
 
 def test_a_bug_costs_one_request(context: GroupContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug fails one request; the drain before it is kept, and the group is reloaded."""
+    """A bug fails one request; earlier requests of the batch succeed, and the group is reloaded."""
     (a,) = context.stable("A")
     with context.broker.one_drain():
         before = commit_answer(
@@ -340,7 +340,7 @@ def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.Mon
 
 
 def test_a_bug_beside_what_has_begun_its_steps() -> None:
-    """A bug also fails a stepwise request that has started on the dropped group."""
+    """A bug also fails a request whose steps have started on the group before its reload."""
     context = ConsumerContext()
     context.broker.survives_bugs = True
     context.joined(context.member("a", "three"))

@@ -165,7 +165,7 @@ def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None
 
 
 def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
-    """A commit is refused if the offsets topic cannot be created, without pending offsets."""
+    """If the offsets topic cannot be created, a commit is refused and no offset is pending."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.disk.fail_at(0)

@@ -326,7 +326,7 @@ def test_the_leader_rejoins() -> None:
 
 
 def test_a_static_member_is_replaced_while_the_group_completes() -> None:
-    """A static member replaced during the sync phase overtakes that round, which is recorded."""
+    """Replacing a static member in the sync phase starts another rebalance; both are recorded."""
     group = ExplainedGroup()
     a, s = group.settled({"A": (0,), group.member("S", instance_id="i"): (1,)})
     old_id = s.id
@@ -461,7 +461,10 @@ def test_the_assignment_cannot_be_written() -> None:
 
 
 def test_an_assignment_that_comes_too_late_was_never_held() -> None:
-    """An assignment that a join overtakes within its drain is in the log but never sent."""
+    """If a member joins in the batch that records an assignment, the assignment is not sent.
+
+    The rebalance record does not count that assignment, although the log has it.
+    """
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     b = group.member("B")
@@ -553,7 +556,7 @@ def test_a_stable_group_is_let_go_in_silence() -> None:
 
 
 def test_the_group_is_deleted() -> None:
-    """Deleting the group is its last record."""
+    """The last rebalance record of a group says that the group was deleted."""
     group = ExplainedGroup()
     group.empty()
     group.broker.explained.clear()

@@ -114,9 +114,9 @@ def test_members_must_share_a_protocol() -> None:
 
 
 def test_a_sole_member_cannot_change_to_another_protocol() -> None:
-    """A sole member cannot replace its protocols, because it counts itself.
+    """A sole member cannot replace its protocols: they must match its old protocols.
 
-    The response has its id.
+    The response has the member's id.
     """
     context = GroupContext()
     (a,) = context.stable("A")
@@ -258,7 +258,10 @@ def test_group_max_size_counts_members_in_stable() -> None:
 
 
 def test_group_max_size_counts_waiting_members_while_preparing() -> None:
-    """In a join phase waiting members count: the last old member is removed, with its timer."""
+    """In a join phase the size limit counts only members that have joined.
+
+    An old member that joins beyond the limit is removed, and so is its timer.
+    """
     context = GroupContext()
     a, b, c, d = context.stable("A", "B", "C", "D")
     b.protocols = [("range", b"new")]

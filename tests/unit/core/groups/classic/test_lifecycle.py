@@ -201,7 +201,7 @@ def test_durable_state_is_what_the_records_say() -> None:
 
 
 def test_many_offsets_at_once_are_like_so_many_records() -> None:
-    """Offsets from a snapshot have the effect of as many records, beside existing offsets."""
+    """Restoring offsets from a snapshot has the effect of replaying one record per offset."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1), ("one", 1, 1))
     group = context.broker.group

@@ -100,7 +100,7 @@ def apply_all(
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
             yield
-        # No `yield` between this check and the writes, so no other request runs in between.
+        # No other request runs between this check and the writes, which have no `yield`.
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
         yield from _write(broker, planned, outcomes)

@@ -28,7 +28,7 @@ PRODUCER_FENCED_SINCE = 4
 
 
 def handle(broker: Broker, call: Call, request: InitProducerIdRequest) -> None:
-    """Respond with a new producer id, the id of the transactional id, or an error."""
+    """Respond with a new producer id, with the transactional id's producer id, or with an error."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         _reply(call, ErrorCode.INVALID_REQUEST)
     elif request.transactional_id is None:

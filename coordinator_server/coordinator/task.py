@@ -46,7 +46,7 @@ once."""
 
 
 class TaskContext(Protocol):
-    """The coordinator of a group, as its task uses it."""
+    """The part of the group coordinator that a group's task uses."""
 
     clock: BrokerClock
     step_runner: StepRunner

@@ -285,8 +285,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
         elif entry is None or entry.metadata is not metadata:
-            # The append failed, or the transactional id moved to another broker; both end the
-            # transaction here.
+            # The append failed, or the transactional id moved to another broker: do not write
+            # markers here.
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:

@@ -64,7 +64,7 @@ def test_a_bad_value_is_one_line_and_exit_code_2(
 
 
 def test_listeners_may_be_repeated() -> None:
-    """Each --listener adds listeners; one flag may have several."""
+    """Each --listener adds listeners; one --listener may name several listeners."""
     protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
     arguments = ["--listener", "h:1", "--listener", "A://h:2,B://h:3", "--set", protocols]
     listeners = config_of(*arguments).listeners()

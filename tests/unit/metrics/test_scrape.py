@@ -132,7 +132,10 @@ async def test_metrics_of_many_series_have_one_header(nodes: CountingNodes) -> N
 
 
 async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
-    """Lag is high watermark minus committed offset, and the age of the oldest unread record."""
+    """The lag in records is high watermark minus committed offset.
+
+    The lag in seconds is the age of the oldest unread record.
+    """
     produce(nodes, "t", START_MS - 9000, START_MS - 5000, START_MS - 1000)
     for group, offset in (("start", 0), ("middle", 1), ("end", 3), ("ahead", 9)):
         nodes.commit(1, group, offset)

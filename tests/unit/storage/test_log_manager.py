@@ -85,7 +85,10 @@ def test_who_leads_survives_a_restart() -> None:
 
 
 def test_creating_a_topic_is_one_small_file() -> None:
-    """Creating fifty partitions costs as much as one: directories are created with records."""
+    """Creating fifty partitions costs as much as creating one.
+
+    The directory of a partition is created with its first record.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("first", B, 1, {})
@@ -345,7 +348,7 @@ def test_a_stale_recovery_point_is_harmless() -> None:
 
 
 def test_producer_ids_are_never_given_twice() -> None:
-    """Producer id blocks are consecutive, also after a kill; a failed write gives none."""
+    """Producer id blocks are consecutive, also after a kill; a failed write assigns no block."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     assert manager.next_producer_ids(1000) == 0

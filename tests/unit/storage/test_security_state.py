@@ -50,7 +50,10 @@ def test_sections_are_kept_apart() -> None:
 
 
 def test_entries_are_known_by_what_they_are_about() -> None:
-    """A user's key is name and mechanism, a quota's its entity, an ACL's all its fields."""
+    """The key of a user is name and mechanism; the key of a quota is its entity.
+
+    The key of an ACL is all of its fields.
+    """
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("scram_users", put=[_user("a"), _user("b"), _user("a", mechanism="other")])

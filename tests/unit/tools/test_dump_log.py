@@ -209,7 +209,10 @@ def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_damage_is_named_and_the_rest_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A flipped byte hides one batch, a torn tail the last; each is reported with its position."""
+    """A flipped byte hides one batch, and a torn tail hides the last batch.
+
+    Each damage is reported with its position.
+    """
     source = SEGMENTS / "__consumer_offsets-3" / LOG
     whole = json_lines(capsys, source)
     batches = of_kind(whole, "batch")
@@ -233,7 +236,7 @@ def test_damage_is_named_and_the_rest_is_shown(
 def test_bytes_without_sense_end_the_dump(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where no batch can start the dump ends with position, reason and exit code 1."""
+    """The dump ends with position, reason and exit code 1 where no batch can start."""
     file = tmp_path / LOG
     file.write_bytes(bytes(200))
     (line,) = json_lines(capsys, file)

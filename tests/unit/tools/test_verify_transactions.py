@@ -18,7 +18,7 @@ SETTINGS = {"internal.segment.bytes": "300", "cleanup.policy": "compact"}
 
 
 def fill(directory: Path, *, compacts: bool) -> None:
-    """Fill topic "t" with transactions over several segments, one left open."""
+    """Fill topic "t" with transactions over several segments, and leave one transaction open."""
     manager = open_manager(directory)
     manager.create_topic("t", TOPIC_ID, 1, SETTINGS)
     log = manager.log("t", 0)

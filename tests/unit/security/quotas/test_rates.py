@@ -36,7 +36,7 @@ def test_nothing_recorded_is_a_rate_of_nothing() -> None:
 
 
 def test_the_wait_is_until_the_rate_is_down() -> None:
-    """The throttle time is the time until the rate is at the quota, relative to the window."""
+    """The throttle time is the time until the rate has fallen to the quota."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(2000, START_MS)
     violation = rate.violation(START_MS)

@@ -1,4 +1,4 @@
-"""The page of served APIs: Kafka's versions, each of them used by a suite."""
+"""The page of served APIs has Kafka's versions, and each version was used by a suite."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def recording(*answers: dict[str, int]) -> tuple[Suite, list[Path]]:
 
 
 def test_a_suite_with_differences_is_recorded_twice(tmp_path: Path) -> None:
-    """An answer that differs only in one of two recordings is no difference of the release."""
+    """An answer that differs in only one of two recordings does not count as a difference."""
     suite, directories = recording({"a": 2, "b": 2}, {"a": 2, "b": 1})
     found = repeated(suite)(tmp_path, tmp_path / "work")
     assert found.differing == ["a"]

@@ -233,7 +233,10 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """Set configs are returned with the topic as their source, all others with a default's."""
+    """The response has the configs of the request with the topic as source.
+
+    All other configs have a default as source.
+    """
     broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))

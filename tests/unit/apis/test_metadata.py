@@ -78,7 +78,7 @@ def test_all_topics() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
 def test_an_asked_for_topic_is_created(version: int) -> None:
-    """The response that reports a created topic lists it after the existing ones."""
+    """A topic that the request creates is listed after the existing topics."""
     broker = MemoryBroker(num_partitions="3")
     broker.topics.create("old", 1, {})
     first = ask(broker, request("new", "a b", "old"), version)

@@ -271,7 +271,7 @@ def test_a_group_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_the_batches_of_what_was_acquired_come() -> None:
-    """A record in the middle of a batch returns its whole batch, and no other batch."""
+    """If a record within a batch is acquired, the response has its whole batch and no other."""
     broker = ShareBroker()
     broker.produce("t", 3, 5, 3)
     broker.fetch(T0)

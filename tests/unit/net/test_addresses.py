@@ -70,7 +70,7 @@ def log() -> Iterator[io.StringIO]:
     ],
 )
 def test_a_client_is_told_what_it_reached_us_by(peer: str, local: str, expected: str) -> None:
-    """A client gets the address that it dialled; behind the gateway, the published port."""
+    """A client gets the address that it dialled; behind the gateway, it gets the published port."""
     assert told(book(), peer, local) == expected
 
 

@@ -218,7 +218,7 @@ async def test_a_handshake_that_takes_too_long() -> None:
 
 
 async def test_handshakes_share_a_turn() -> None:
-    """When the time of a turn is over, other handshakes wait for the next one, in order."""
+    """When the time of a turn is over, other handshakes wait for the next turn, in order."""
     turns, done = Turns(0.0), list[int]()
     for number in range(3):
         turns.await_turn(partial(done.append, number))

@@ -127,9 +127,9 @@ def test_a_thinned_batch_keeps_its_frame(compression: Compression) -> None:
 
 
 def test_tombstones_go_after_delete_retention() -> None:
-    """The first pass gives a tombstone a delete horizon; the first pass after it removes it.
+    """The first pass gives a tombstone a delete horizon, which later passes compare with the time.
 
-    The tombstone's timestamp does not change.
+    The first pass after the horizon removes the tombstone. Timestamps of records do not change.
     """
     log = open_log(MemoryDisk(), CONFIG)
     log.append(keyed((b"a", b"1"), (b"b", b"1"), timestamp_ms=NOW_MS - 77), NOW_MS)
@@ -295,7 +295,7 @@ def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
 
 
 def test_maintenance_compacts_by_the_dirty_ratio() -> None:
-    """A maintenance round compacts a log that is half dirty, and remembers how far.
+    """A maintenance round compacts a log that is half dirty, and stores the clean offset.
 
     The next round leaves the log alone.
     """

@@ -31,7 +31,7 @@ def filled(*, says_so: bool) -> PartitionLog:
 
 
 def test_the_outcome_is_that_of_a_pass_that_reads_every_batch() -> None:
-    """The result is that of a pass that reads every batch, byte for byte, with tombstones."""
+    """A pass with key sets leaves the same bytes as a pass that reads every batch."""
     outcomes = []
     for says_so in (False, True):
         log = filled(says_so=says_so)

@@ -219,7 +219,7 @@ def test_idle_producers_expire() -> None:
 def test_open_transactions_hold_the_last_stable_offset() -> None:
     """The last stable offset is the start of the oldest open transaction, also after restarts.
 
-    A marker moves it on.
+    A marker advances the last stable offset.
     """
     disk = MemoryDisk()
     log = open_log(disk)

@@ -68,7 +68,7 @@ def test_reads_end_on_batch_boundaries_within_the_limit(max_bytes: int) -> None:
 
 @pytest.mark.parametrize("up_to", [0, 1, 2, 3, 50, 51, 119, 120])
 def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
-    """A read below `up_to` returns only batches that end below it."""
+    """A read below `up_to` returns only batches that end below this offset."""
     log = filled(MemoryDisk(), 60)
     parts = []
     offset = 0

@@ -122,7 +122,7 @@ def test_a_failed_write_changes_nothing() -> None:
 
 
 def _work(state: SecurityState, acknowledged: list[int]) -> None:
-    """Set a user to a number with each change; clear or set another section in between."""
+    """Make changes: each change sets a user to its number; some also clear or set a section."""
     for number in range(12):
         state.change("scram_users", put=[_user("a", str(number))])
         acknowledged.append(number)

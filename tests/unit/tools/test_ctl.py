@@ -1,4 +1,4 @@
-"""`coordinator-server ctl`: what its arguments send, and arguments that it refuses."""
+"""`coordinator-server ctl`: the requests that it sends, and arguments that it refuses."""
 
 from __future__ import annotations
 

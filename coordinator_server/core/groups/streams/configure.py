@@ -151,7 +151,7 @@ def _missing_topics(
 
 
 def _summary(names: Collection[str]) -> str:
-    """Return the first names, and the number of further names."""
+    """Return the first topic names as text, with the number of names that are left out."""
     more = len(names) - _MOST_SHOWN
     text = ", ".join(list(names)[:_MOST_SHOWN])
     return f"{text} and {more} additional topics" if more > 0 else text

@@ -1,4 +1,4 @@
-"""The driver that settles writes."""
+"""The driver of group writes, which appends and replays records."""
 
 from collections.abc import Sequence
 

@@ -12,7 +12,7 @@ from tests.harness.one_group import blank_group
 
 @pytest.mark.parametrize("kind", GroupKind)
 def test_a_group_of_another_kind_has_the_same_offsets(kind: GroupKind) -> None:
-    """A group of another kind has the same offsets and is as new, but otherwise blank."""
+    """The new group has the old group's offsets and value of `is_new`; all other state is blank."""
     group = blank_group("g")
     group.restore("t", {0: CommittedOffset(5, -1, "", 0)})
     other = in_place_of(kind, group)

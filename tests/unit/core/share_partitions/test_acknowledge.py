@@ -105,9 +105,9 @@ def test_over_several_batches() -> None:
 
 
 def test_from_within_a_gap_of_the_log() -> None:
-    """An acknowledgement may start in a gap of the log if the batch below is the member's too.
+    """An acknowledgement may start in a gap of the log.
 
-    As in Kafka, that batch does not change.
+    The member must also hold the batch below the gap, which does not change, as in Kafka.
     """
     context = fetched((0, 4), (10, 14))
     assert context.say((7, 12, ACCEPT)) is None

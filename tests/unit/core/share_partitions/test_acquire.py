@@ -163,7 +163,7 @@ def test_a_batch_that_begins_below_the_start_offset() -> None:
 
 
 def test_only_the_end_of_what_is_kept_was_read() -> None:
-    """Of a stored batch that extends beyond the fetched log batches, only that part is acquired."""
+    """If only a part of a stored batch was fetched, only this part is acquired."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (0, 9, AVAILABLE, 1))
     context.load()

@@ -189,9 +189,9 @@ def test_changed_timeouts_are_no_change() -> None:
 
 
 def test_rejoins_while_completing() -> None:
-    """In the sync phase an unchanged rejoin gets the current generation, a changed one rebalances.
+    """In the sync phase an unchanged rejoin gets the current generation.
 
-    The leader gets the members.
+    Changed metadata starts a rebalance. The response to the leader lists the members.
     """
     context = GroupContext()
     a, b = context.completing("A", "B")
@@ -233,7 +233,7 @@ def test_an_id_given_out_cannot_be_used_by_a_static_member() -> None:
 
 
 def test_a_second_join_of_the_same_member_ends_the_first() -> None:
-    """A second join of one member answers the first, and both requests get a response."""
+    """A second JoinGroup of a member answers the first; both requests get a response."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     first = a.join()

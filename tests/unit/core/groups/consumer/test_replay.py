@@ -101,7 +101,7 @@ def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
 
 
 def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
-    """Tombstones are in Kafka's order, member parts before their members."""
+    """Tombstones are in Kafka's order: the parts of a member come before the member."""
     group = varied().group
     assert [short(record) for record in group.tombstones()] == [
         "-current a",

@@ -77,7 +77,7 @@ def test_it_comes_back_with_another_subscription() -> None:
 
 
 def test_it_comes_back_while_the_target_is_awaited() -> None:
-    """Until there is a new target, a returning member has the target of the old one."""
+    """Until there is a new target, a returning member has the old member's target."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE

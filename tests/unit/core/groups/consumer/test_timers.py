@@ -115,7 +115,7 @@ def test_the_group_may_have_a_session_timeout_of_its_own() -> None:
 
 
 def test_a_static_member_that_is_away_has_the_rest_of_its_session() -> None:
-    """A static member that is away has the rest of its session."""
+    """A static member that leaves temporarily stays until the end of its current session."""
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i")
     context.joined(a)

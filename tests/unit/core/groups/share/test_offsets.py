@@ -232,7 +232,7 @@ def test_a_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_no_state_to_delete() -> None:
-    """A group without state gets an empty response, an unknown group its error."""
+    """A group without state gets an empty response; an unknown group gets its error."""
     t = ShareContext()
     missing = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
     assert refused(t.delete_offsets("one")) == missing

@@ -240,7 +240,10 @@ def test_snapshots() -> None:
 
 
 def test_the_state_is_written_at_the_end_of_a_sync() -> None:
-    """With a sync of every record a heartbeat waits for it, but the initialization does not."""
+    """If every record is synced, the response to a heartbeat waits for the sync.
+
+    The initialization of partitions does not wait.
+    """
     t = ShareContext()
     t.broker.flushes = True
     a = t.member("A", "one")

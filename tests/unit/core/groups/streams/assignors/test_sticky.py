@@ -30,7 +30,7 @@ def test_nobody_gets_nothing() -> None:
 
 
 def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
-    """Tasks are spread evenly over members, and over processes by their members."""
+    """Tasks are spread evenly over members; a process gets tasks in proportion to its members."""
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),

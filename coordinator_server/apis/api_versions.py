@@ -38,8 +38,8 @@ _FEATURES = (
     ("eligible.leader.replicas.version", 0, 1, 1),
 )
 
-# The features epoch, because the Java client keeps the features with the highest epoch. Kafka sends
-# a metadata log offset. This broker sends the sum of all levels, which also grows if a level rises.
+# The Java client ignores features with a lower epoch than it has seen. Kafka sends a metadata log
+# offset as epoch. This broker sends the sum of all levels, which also grows when a level rises.
 _FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 
 

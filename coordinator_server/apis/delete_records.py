@@ -1,7 +1,7 @@
 """DeleteRecords: advance the log start offset of partitions.
 
-Records below are no longer readable; their segment files are deleted by the next maintenance run.
-Responds like Kafka's ReplicaManager.deleteRecords.
+Records below this offset are no longer readable; their segment files are deleted by the next
+maintenance run. Responds like Kafka's ReplicaManager.deleteRecords.
 """
 
 from __future__ import annotations

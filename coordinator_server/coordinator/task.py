@@ -194,7 +194,7 @@ class GroupTask:
             self._context.step_runner.run(large.steps)
 
     def _is_due(self, now_ms: int) -> bool:
-        """Return whether timers must run before an operation that must see their effects.
+        """Return whether a timer is due, and so must run before an operation with `sees_deadlines`.
 
         The event loop may run a timer some milliseconds late, or after a later request.
         """

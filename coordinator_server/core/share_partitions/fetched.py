@@ -31,9 +31,9 @@ ALL = 2**63 - 1
 class FetchedBatches:
     """The batches in `records`, which starts with a complete batch.
 
-    Batches after `stop_offset` are left out; `stop_offset` is `most` above the first base offset,
-    or above `floor_offset` if that is higher. `aborted` has the aborted transactions as (producer
-    id, first offset), and is empty if the group also reads uncommitted records.
+    Batches after `stop_offset` are left out. `stop_offset` is the first base offset or
+    `floor_offset`, whichever is higher, plus `most`. `aborted` has the aborted transactions as
+    (producer id, first offset), and is empty if the group also reads uncommitted records.
     """
 
     __slots__ = ("_end", "_fields", "aborted", "base_offsets", "records", "stop_offset")

@@ -117,7 +117,7 @@ class ShareSessionCache:
     def open(
         self, key: ShareSessionKey, partitions: dict[PartitionKey, bool], connection: Hashable
     ) -> ShareSession | None:
-        """Open a session in place of the member's current one; None if there are too many."""
+        """Open a session in place of the member's current one; None at the session limit."""
         self.remove(key)
         if len(self._sessions) >= self._max_sessions:
             return None

@@ -47,7 +47,10 @@ class Point(NamedTuple):
 
 
 class Dimension(NamedTuple):
-    """A kind of object to count. `grow(broker, sizes)` creates each number and measures it."""
+    """A kind of object to count.
+
+    `grow(broker, sizes)` creates each number of objects and measures the broker.
+    """
 
     name: str
     operation: str

@@ -132,7 +132,10 @@ async def _in_turn(name: str, broker: Turn, floor: Turn) -> Figure:
 
 
 def _start() -> list[Figure]:
-    """Measure the CPU until the first response; the floor's is that of Python and uvloop."""
+    """Measure the CPU until the first response.
+
+    The floor's figure is the start of Python and uvloop.
+    """
     costs: list[list[float]] = []
     for _ in range(STARTS):
         with ExitStack() as stack:

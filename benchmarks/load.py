@@ -117,7 +117,7 @@ def join_request(group: str, member_id: str = "", metadata: bytes = b"") -> Join
 
 
 def sync_request(member: Member, assigned: Sequence[str] = ()) -> SyncGroupRequest:
-    """Return a SyncGroup; the leader's assigns a partition to each member in `assigned`."""
+    """Return a SyncGroup; a leader's SyncGroup assigns a partition to each member in `assigned`."""
     return SyncGroupRequest(
         group_id=member.group_id,
         member_id=member.member_id,
@@ -244,7 +244,7 @@ def errors_in(message: Message) -> list[int]:
 
 
 class ClosedLoop(asyncio.Protocol):
-    """Sends its frames in turn, the next when one is answered, while it `runs`.
+    """Sends its frames in turn, each after the response to an earlier frame, while `runs` is set.
 
     Every response must equal `expected`, or only have the same size if `varies`.
     """

@@ -5,8 +5,8 @@
 Four brokers run at the same time and are measured in turn: without a control server, with a control
 server that counts nothing, with metrics, and with metrics and a client that follows `GET /events`,
 as an open page does. Brokers with metrics are scraped before every window. The last columns compare
-the brokers with a control server with the broker without one. The last line shows how long a scrape
-of a broker with many groups and 2 000 partitions delays heartbeats of another connection.
+each broker that has a control server to the first broker. The last line shows how long a scrape of
+a broker with many groups and 2 000 partitions delays heartbeats of another connection.
 """
 
 from __future__ import annotations

@@ -87,7 +87,10 @@ class Reader:
             self.fetch(said)
 
     def some_said(self) -> tuple[Said, ...]:
-        """Return a range of held records of a partition, with one acknowledge type or one each."""
+        """Return a range of held records of a partition, with acknowledge types.
+
+        There is one type for all records, or one type per record.
+        """
         rng = self.world.rng
         if not self.held:
             return ()

@@ -99,7 +99,10 @@ def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
 def test_a_mistyped_command_names_the_nearest(
     typed: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error of an unknown command names the most similar one, also by Kafka's script names."""
+    """The error of an unknown command names the most similar command.
+
+    Names of Kafka's scripts count as well.
+    """
     with pytest.raises(SystemExit) as end:
         main([typed, "--list"])
     assert end.value.code == 2

@@ -98,7 +98,10 @@ async def test_they_are_kept_and_hold_again_after_a_restart() -> None:
 
 
 async def test_min_insync_replicas_is_that_of_the_first_start() -> None:
-    """The first start sets min.insync.replicas; later starts do not change it, a client can."""
+    """The first start sets min.insync.replicas; later starts keep the value.
+
+    Clients can change the value.
+    """
     disk = MemoryDisk()
     for given, expected in (("2", "2"), ("3", "2"), (None, "2"), ("5", "2")):
         settings = {} if given is None else {"min_insync_replicas": given}
@@ -346,7 +349,7 @@ async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() ->
 
 
 async def test_a_listener_of_the_controller_stays() -> None:
-    """A broker with a controller listener cannot be left without one."""
+    """A broker with a controller listener cannot be left without a controller listener."""
     names = {"controller_listener_names": "C", "listener_security_protocol_map": "A:SSL,C:SSL"}
     nodes = Nodes(None, 1, listeners="A://:1,C://:2", **names)
     code, message = alter(nodes, 1, "1", listeners="A://:1")

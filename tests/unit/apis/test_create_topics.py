@@ -298,7 +298,10 @@ def test_manual_assignments() -> None:
     ],
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
-    """Assignments beside counts get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
+    """An assignment beside counts gets INVALID_REQUEST.
+
+    An invalid assignment gets INVALID_REPLICA_ASSIGNMENT.
+    """
     code, message = refusal(MemoryBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)

@@ -62,7 +62,7 @@ def test_a_topic_with_its_partitions(version: int) -> None:
 
 
 def test_all_topics() -> None:
-    """A null list requests all topics; an empty list requests none, but all in version 0."""
+    """A null list requests all topics; an empty list requests none, or all topics in version 0."""
     broker = MemoryBroker()
     broker.topics.create("a", 1, {})
     broker.topics.create_internal("__consumer_offsets")
@@ -95,9 +95,9 @@ def delete(broker: MemoryBroker, *names: str) -> None:
 
 
 def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> None:
-    """For 500 ms after its deletion a topic is not auto-created, but UNKNOWN_TOPIC_OR_PARTITION.
+    """A topic is not auto-created within 500 ms after its deletion.
 
-    Other topics are created.
+    A request for the topic gets UNKNOWN_TOPIC_OR_PARTITION; other topics are created.
     """
     broker = MemoryBroker(MemoryDisk(), 2)
     ask(broker, request("a", "b"))
@@ -231,9 +231,10 @@ def test_known_topics_come_first_and_each_once() -> None:
 
 
 def test_authorized_operations_only_if_asked_for() -> None:
-    """Operations are -2147483648 unless requested; then all, as without an authorizer.
+    """Operations are -2147483648 unless requested.
 
-    Nonexistent names also have operations, unknown ids do not.
+    Without an authorizer all operations are returned, also for nonexistent names, but not for
+    unknown ids.
     """
     broker = MemoryBroker()
     broker.topics.create("t", 1, {})

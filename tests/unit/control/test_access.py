@@ -102,7 +102,7 @@ class Accessed(ModernNodes):
 
 @pytest.fixture
 async def nodes() -> Accessed:
-    """Return the broker with a group of both topics, and a consumer group of the hidden one."""
+    """Return the broker with a group of both topics, and a consumer group of the hidden topic."""
     nodes = Accessed()
     places = [{"topic": name, "partition": 0, "offset": 0} for name in ("t", HIDDEN)]
     await nodes.see("offsets set", {"offsets": places}, name=None, GROUP="both")

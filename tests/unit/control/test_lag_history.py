@@ -43,7 +43,7 @@ async def test_only_changes_are_kept(nodes: VirtualTimeNodes) -> None:
 async def test_the_samples_are_limited(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group keeps its last samples, and only so many groups have samples."""
+    """A group keeps its last samples, and the number of groups with samples is limited."""
     monkeypatch.setattr(lag_history, "KEPT_SAMPLES", 2)
     monkeypatch.setattr(lag_history, "KEPT_GROUPS", 1)
     nodes.commit(1, "h", 1)

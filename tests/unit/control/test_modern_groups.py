@@ -27,7 +27,7 @@ def of(found: dict[str, Any], member_id: str) -> dict[str, Any]:
 
 
 async def test_a_member_that_waits(nodes: ModernNodes) -> None:
-    """A waiting member is shown with the owner it waits for and the time; the owner is fenced.
+    """A waiting member is shown with the owner that it waits for, and the waiting time.
 
     The owner is fenced when it does not revoke within its rebalance timeout.
     """

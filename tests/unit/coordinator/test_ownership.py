@@ -1,4 +1,4 @@
-"""Groups follow the leader of their partition: the coordinator, and a change of it."""
+"""Groups follow the leader of their partition: the coordinator, and a change of the coordinator."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def _rejoin(group: str, member_id: str) -> JoinGroupRequest:
 
 
 def test_while_the_new_coordinator_loads_members_stay_calm() -> None:
-    """While the new coordinator loads, heartbeats get NONE, others COORDINATOR_LOAD_IN_PROGRESS."""
+    """While the new coordinator loads, heartbeats get NONE.
+
+    Other requests get COORDINATOR_LOAD_IN_PROGRESS.
+    """
     nodes, old, new, _ = started()
     member_id = nodes.join(old, "g")
     nodes.move(nodes.home("g"), new)

@@ -451,7 +451,7 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
 def test_a_commit_decoded_by_columns_is_that_of_its_elements(
     version: int, note: str | None, is_twice: bool
 ) -> None:
-    """A commit decoded by columns gives the same records and responses as one by elements.
+    """A commit decoded by columns gives the same records and responses as decoding by elements.
 
     A partition may be named twice.
     """

@@ -81,7 +81,7 @@ def committing(group: str, *offsets: tuple[int, int]) -> bytes:
 
 
 async def test_ten_heartbeats_are_ten(nodes: CountingNodes) -> None:
-    """Ten heartbeats are ten requests with ten latencies, and their bytes are those on the wire."""
+    """Ten heartbeats are counted as ten requests with ten latencies and the bytes on the wire."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     sizes = [0, 0]

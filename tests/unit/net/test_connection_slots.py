@@ -39,7 +39,7 @@ def test_a_listener_has_a_limit_of_its_own() -> None:
 def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
     """The inter-broker listener has only its own limit.
 
-    The broker's limit applies to each listener without its own.
+    The broker's limit applies to each listener without its own limit.
     """
     found = slots(inter_broker_listener_name="b", max_connections="1")
     found.take("A")

@@ -197,7 +197,7 @@ def test_a_bug_after_the_answer_is_only_logged(
 
 
 def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
-    """reply_nothing ends the request without a response, and the next one is handled."""
+    """reply_nothing ends the request without a response, and the next request is handled."""
     calls: list[Call] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:

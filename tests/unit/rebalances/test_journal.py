@@ -135,7 +135,7 @@ def test_records_are_made_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_topic_is_made_when_there_is_something_to_tell() -> None:
     """The topic is created with the first record: one partition, deleted by age.
 
-    The key is the group id, the value the record, the timestamp its end.
+    The key is the group id, the value is the record, and the timestamp is the end of the rebalance.
     """
     journal = Journal()
     assert journal.broker.topics.topic(GROUP_EVENTS_TOPIC) is None

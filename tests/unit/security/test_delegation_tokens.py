@@ -274,7 +274,7 @@ def test_the_type_of_an_owner_ends_at_the_first_colon() -> None:
 
 
 def test_there_is_an_end_to_what_tokens_take() -> None:
-    """A token with very many renewers is refused, and so is one beyond the total limit."""
+    """A token with very many renewers is refused, and so is a token beyond the total limit."""
     place = Place()
     many = [user("x" * 100)] * (MOST_TOKEN_BYTES // 100)
     policy = ErrorCode.POLICY_VIOLATION

@@ -213,7 +213,7 @@ def test_small_segments_are_merged() -> None:
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_compaction(kind: str, torn: bool) -> None:
-    """After a crash at any operation of a compaction the log reads as before or as after.
+    """After a crash at any operation, the log reads as before or after the compaction.
 
     The log has the same last values and only written records, and the next pass completes.
     """

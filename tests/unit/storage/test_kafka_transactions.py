@@ -151,7 +151,7 @@ def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
 
 
 def test_markers_are_kafkas() -> None:
-    """A marker rebuilt from the contents of Kafka's has the same bytes."""
+    """A marker rebuilt from the contents of Kafka's marker has the same bytes."""
     count = 0
     paths = [*TRANSACTIONS.glob("plain-0/*.log"), *TRANSACTIONS.glob("live-0/*.log")]
     for path in paths:

@@ -178,7 +178,7 @@ def test_topic_ids_are_printed_as_kafka_does() -> None:
 
 
 def test_a_second_broker_is_refused() -> None:
-    """A second broker is refused until the first one closes or dies."""
+    """A second broker is refused until the first broker closes or dies."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     with pytest.raises(DataDirectoryLockedError, match="in use by another broker"):
@@ -212,7 +212,7 @@ def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:
-    """A given cluster id counts for a new directory; an existing one keeps its own."""
+    """A given cluster id counts for a new directory; an existing directory keeps its id."""
     disk = MemoryDisk()
     open_manager(disk).close()
     assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"
@@ -464,7 +464,7 @@ def test_every_crash_point_of_topics(kind: str, torn: bool) -> None:
 
 @pytest.mark.parametrize("first_crash", range(15, 80, 5))
 def test_every_crash_point_of_a_start_after_a_kill(first_crash: int) -> None:
-    """A start that crashes during recovery is completed by the next one."""
+    """A start that crashes during recovery is completed by the next start."""
     for operation in range(100):
         disk = MemoryDisk()
         disk.crash_at(first_crash)
@@ -499,7 +499,7 @@ def test_hundreds_of_topics_open_fast() -> None:
 
 
 def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
-    """Sealed segments are synced at once, the active one after flush.ms.
+    """Sealed segments are synced at once, the active segment after flush.ms.
 
     Each sync moves the recovery point.
     """

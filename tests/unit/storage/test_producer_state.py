@@ -120,7 +120,7 @@ def test_sequences_wrap() -> None:
 
 
 def test_older_epochs_are_fenced() -> None:
-    """A newer epoch starts at sequence 0 and fences the older one."""
+    """A newer epoch starts at sequence 0 and fences the older epoch."""
     log = open_log(MemoryDisk())
     send(log, 0)
     assert refusal(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -130,7 +130,7 @@ def test_older_epochs_are_fenced() -> None:
 
 
 def test_state_survives_every_kind_of_stop() -> None:
-    """The last five batches are known after a kill, the last one after a clean stop."""
+    """The last five batches are known after a kill, and the last batch after a clean stop."""
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(4):

@@ -164,8 +164,9 @@ def test_segment_files_have_kafka_names() -> None:
 def test_index_entries_are_kafkas() -> None:
     """The index files have Kafka's entries.
 
-    An index entry has the last offset and the position of a batch, a time index entry the largest
-    timestamp so far; one per interval, and the last timestamp at the close.
+    An index entry has the last offset and the position of a batch; a time index entry has the
+    largest timestamp so far. There is one entry per interval, and the close adds the last
+    timestamp.
     """
     disk = MemoryDisk()
     log = filled(disk, 10, LogConfig(index_interval_bytes=200))

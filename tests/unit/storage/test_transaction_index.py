@@ -248,7 +248,7 @@ def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
 
 
 def test_many_entries_are_found_by_search() -> None:
-    """Entries are found by search in the file and among unwritten ones, in any number."""
+    """Entries are found by search in the file and among unwritten entries, in any number."""
     disk = MemoryDisk()
     log = open_log(disk)
     for number in range(300):

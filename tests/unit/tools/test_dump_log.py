@@ -192,7 +192,7 @@ def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Messages of formats 0 and 1, also compressed ones, are shown like others."""
+    """Messages of formats 0 and 1, also compressed messages, are shown like others."""
     inner = legacy_entry(1, 0, b"two") + legacy_entry(1, 1, b"three")
     file = tmp_path / LOG
     file.write_bytes(

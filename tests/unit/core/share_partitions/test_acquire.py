@@ -60,7 +60,7 @@ def test_batch_size_cuts_only_what_is_acquired() -> None:
 
 
 def test_the_limit_of_records_is_soft() -> None:
-    """The record limit is soft: the batch that reaches it is acquired entirely, and no other."""
+    """The record limit is soft: the batch that reaches the limit is still acquired entirely."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     assert context.fetch(max_records=6) == [(0, 9, 1)]
     assert context.fetch("B", max_records=6) == [(10, 14, 1)]
@@ -106,7 +106,10 @@ def test_nothing_to_acquire() -> None:
 
 
 def test_what_was_given_back_comes_again_whole() -> None:
-    """Released records are acquired again with the next delivery count, and new records too."""
+    """Released records are acquired again, together with new records.
+
+    Their delivery count rises by one.
+    """
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batches=1)
     context.say((0, 4, RELEASE))
@@ -295,7 +298,7 @@ def test_a_long_aborted_transaction() -> None:
 
 
 def test_so_many_may_be_in_flight() -> None:
-    """At the in-flight limit no new records are acquired, but released ones are."""
+    """At the in-flight limit no new records are acquired, but released records are."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 4), (5, 9), (10, 14), settings=settings).load()
     assert context.fetch(batches=1) == [(0, 4, 1)]
@@ -420,7 +423,7 @@ def test_aborted_records_within_what_was_acquired() -> None:
 
 
 def test_aborted_records_that_begin_below_the_start_offset() -> None:
-    """A log batch with aborted records may start below the in-flight ones."""
+    """A log batch with aborted records may start below the in-flight records."""
     context = ShareContext()
     context.keep(3)
     context.load()

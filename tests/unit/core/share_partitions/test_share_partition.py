@@ -93,9 +93,9 @@ def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
 
 
 def test_a_state_goes_on() -> None:
-    """A new leader keeps records that are done; other records keep their delivery counts.
+    """A new leader keeps records that are done, and delivers other records again.
 
-    These other records are delivered again.
+    The other records keep their delivery counts.
     """
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
@@ -127,7 +127,7 @@ def test_what_was_read_is_only_written_with_an_acknowledgement() -> None:
 
 
 def test_locks_expire() -> None:
-    """Expired locks release their records, write this, and wake waiting fetches."""
+    """Expired locks release their records, write the release, and wake waiting fetches."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.advance(LOCK_MS - 1)
@@ -326,7 +326,7 @@ def test_nothing_is_done_below_the_start_offset() -> None:
 
 
 def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> None:
-    """Acquired records below the start offset stay known, although later ones are done."""
+    """Acquired records below the start offset are kept, although later records are done."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.partition.move_start_offset(5)

@@ -56,7 +56,7 @@ def test_an_open_transaction_ends(version: int, commits: bool) -> None:
     ],
 )
 def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None:
-    """In v1 a repeated end gets the same response, but not while the end is in progress."""
+    """In v1 a repeated EndTxn gets the same response, but not while the transaction is ending."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V1)
         decision = context.end(producer, commits=commits)

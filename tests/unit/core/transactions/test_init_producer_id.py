@@ -107,7 +107,7 @@ def test_a_transaction_at_the_last_epoch_can_be_fenced() -> None:
 
 
 def test_after_an_end_of_transactions_v2_the_old_epoch_may_go_on() -> None:
-    """After an EndTxn 5 whose response got lost, the producer may use the epoch before it."""
+    """After an EndTxn 5 whose response got lost, the producer may use the previous epoch."""
     context = TransactionContext()
     context.is_durable = False
     producer = context.begin()

@@ -202,7 +202,7 @@ def test_another_request_in_place_of_a_token() -> None:
 
 
 def test_a_client_without_a_name_may_ask_again() -> None:
-    """A refused ApiVersions does not count as the one that is allowed."""
+    """A refused ApiVersions does not count as the single ApiVersions that is allowed."""
     room = Room()
     assert room.versions("") == "served"
     assert room.versions() == "served"
@@ -345,7 +345,7 @@ def test_large_requests_are_closed_unread() -> None:
 
 
 def test_a_long_token_that_is_no_utf8_is_closed() -> None:
-    """A long token that is not UTF-8 closes the connection; a short one gets the reason.
+    """A long token that is not UTF-8 closes the connection; a short token gets the reason.
 
     Replacing each invalid byte takes too long.
     """

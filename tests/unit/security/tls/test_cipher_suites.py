@@ -26,14 +26,14 @@ from coordinator_server.security.tls.cipher_suites import apply, openssl_name
     ],
 )
 def test_names(name: str, expected: str | None) -> None:
-    """Each supported suite has an OpenSSL name; others have none."""
+    """Each supported suite has an OpenSSL name; other suites have no name."""
     assert openssl_name(name) == expected
 
 
 def test_a_context_serves_these_only() -> None:
-    """A context offers only the given suites; without one of TLS 1.3, that version is off.
+    """A context offers only the given suites.
 
-    The same holds for TLS 1.2.
+    Without a suite of TLS 1.3, TLS 1.3 is off. The same holds for TLS 1.2.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     apply(context, ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",))

@@ -205,7 +205,7 @@ def test_what_the_libraries_refuse(
 
 
 def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names of a certificate are read only when it changes."""
+    """The names of a certificate are read only when the certificate changes."""
 
     def fail(_: object) -> None:
         raise x509.DuplicateExtension("twice", x509.SubjectAlternativeName.oid)

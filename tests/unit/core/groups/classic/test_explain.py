@@ -416,7 +416,10 @@ def test_a_follower_never_syncs() -> None:
 
 
 def test_the_leader_never_syncs() -> None:
-    """A round whose leader never syncs ends without an assignment; the previous one counts."""
+    """A round whose leader never syncs ends without an assignment.
+
+    The previous assignment counts.
+    """
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     a.join()
@@ -497,7 +500,7 @@ def test_a_group_is_loaded() -> None:
 
 
 def test_a_group_is_loaded_with_too_many_members() -> None:
-    """Of a loaded group with too many members, the first to rejoin stay."""
+    """If a loaded group has too many members, the first members to rejoin stay."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)})
     group.broker.settings = group.broker.settings._replace(max_size=2)

@@ -20,7 +20,7 @@ MOST_CALLS = 6
 
 
 def in_state(state: str) -> Member:
-    """Return a static member of a group in `state`; in Empty it has left."""
+    """Return a static member of a group in `state`; in Empty the member has left."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     if state == "completing":

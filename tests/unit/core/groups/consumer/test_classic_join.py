@@ -159,7 +159,7 @@ def test_who_may_not_join() -> None:
 
 
 def test_all_classic_members_share_a_protocol() -> None:
-    """All classic members share a protocol, and a rejoining member counts with its old ones."""
+    """All classic members share a protocol; a rejoining member counts with its old protocols."""
     context = with_a()
     subscription = subscribed("three")[0][1]
     m = context.old("M", protocols=[("mine", subscription), ("range", subscription)])
@@ -174,7 +174,7 @@ def test_all_classic_members_share_a_protocol() -> None:
 
 
 def test_a_protocol_is_kept_once() -> None:
-    """Of protocols with the same name the first one counts."""
+    """If several protocols have the same name, the first protocol counts."""
     context = with_a()
     m = context.old("M", protocols=[*subscribed("three"), ("range", b"")])
     m.join()

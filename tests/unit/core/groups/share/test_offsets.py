@@ -122,7 +122,7 @@ def test_a_negative_partition() -> None:
 
 
 def test_groups_that_cannot_be_altered() -> None:
-    """Groups with members, of another kind, without a name, or elsewhere are refused."""
+    """Groups with members, of another kind, without a name or on another broker are refused."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -242,7 +242,7 @@ def test_no_state_to_delete() -> None:
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_deletion_that_cannot_be_written(step: int) -> None:
-    """If a deletion cannot be written, before or after the state is deleted, it fails."""
+    """A deletion fails if it cannot be written, before or after the state is deleted."""
     t = ShareContext()
     emptied(t, "one")
     errors = iter([NONE] * step)

@@ -34,7 +34,10 @@ def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
 
 
 def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
-    """The first response has endpoint epoch 0, so that the next one repeats all, as in Kafka."""
+    """The first response has endpoint epoch 0, so that the next response repeats all.
+
+    Kafka does the same.
+    """
     context = StreamsContext(COUNTS)
     member = context.member("m", JOINS, endpoint=("h", 1))
     answer = member.join()

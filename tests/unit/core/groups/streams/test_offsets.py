@@ -118,7 +118,7 @@ def test_commits_in_transactions(shared: tuple[StreamsContext, StreamsMember]) -
 
 
 def test_fetching_offsets(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """Members fetch with their epoch, other clients without one."""
+    """Members fetch with their epoch; other clients fetch without an epoch."""
     context, member = shared
     member.commit(("three", 0, 7))
     for member_id, epoch, error in (

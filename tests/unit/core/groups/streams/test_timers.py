@@ -256,7 +256,7 @@ def test_more_to_give_up_has_its_own_time() -> None:
 
 
 def test_timers_wait_for_writes() -> None:
-    """Timers wait for pending writes, so that they see their records."""
+    """Timers wait for pending writes, so that they see the written records."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, later_ms = context.group, context.broker.now_ms + 45_000

@@ -27,7 +27,7 @@ def test_who_reads_nothing_gets_nothing() -> None:
 
 
 def test_partitions_are_shared_when_members_are_many() -> None:
-    """With more members than partitions, each member gets the same number of them."""
+    """With more members than partitions, each member gets the same number of partitions."""
     members = {name: MemberSpec(TOPICS, {}) for name in "abcd"}
     assert simple(GroupSpec(members, {ONE: 2}, is_homogeneous=True)) == {
         "a": {ONE: {0}},
@@ -85,7 +85,7 @@ def test_what_may_be_assigned_no_more_fills_members_all_the_same() -> None:
 
 
 def test_each_topic_is_shared_by_itself_where_members_read_different_ones() -> None:
-    """With different subscriptions each topic is shared by itself.
+    """With different subscriptions each topic is assigned separately.
 
     A member loses unsubscribed topics, except topics without any subscriber, as in Kafka.
     """

@@ -107,7 +107,10 @@ def test_tasks_go_to_copies_of_their_state() -> None:
 
 
 def test_standby_tasks_are_in_other_processes() -> None:
-    """Standby tasks are in other processes, if there are enough; stateless tasks have none."""
+    """Standby tasks are in other processes, if there are enough.
+
+    Stateless tasks have no standby tasks.
+    """
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),

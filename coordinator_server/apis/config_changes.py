@@ -219,7 +219,7 @@ def _items(text: str) -> list[str]:
 def _planned(
     broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
 ) -> Outcome | Planned:
-    """Validate a topic's new configs; `before` are the configs they were derived from, if any."""
+    """Validate a topic's new configs, which may be a change of the configs `before`."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)

@@ -1,4 +1,4 @@
-"""Writes config changes validated by `config_changes`, revalidating those that became stale."""
+"""Writes config changes that `config_changes` has validated; validates stale changes again."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _describe_asked(
     refused: list[DescribeShareGroupOffsetsResponseTopic],
     done: Described,
 ) -> Steps:
-    """Describe the named partitions; topics that do not exist, then refused ones, come last."""
+    """Describe the named partitions; topics that do not exist, then refused topics, come last."""
     known: list[_AskedTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     is_good = bool(asked.group_id)

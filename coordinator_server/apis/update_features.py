@@ -108,7 +108,8 @@ def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, s
 def _refusal(name: str, level: int, kind: int, current: int) -> tuple[ErrorCode, str]:
     """Return the error for a valid change, which this broker cannot make.
 
-    A downgrade of metadata.version gets Kafka's error, every other change this broker's own error.
+    A downgrade of metadata.version gets Kafka's error; every other change gets this broker's own
+    error.
     """
     if name == _METADATA_VERSION and level < current:
         text = (

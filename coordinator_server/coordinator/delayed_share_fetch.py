@@ -93,9 +93,10 @@ class DelayedShareFetch(KeyedOperation):
     def fetch_if_enough(
         self, max_wait_ms: int, unread: Collection[PartitionKey] = ()
     ) -> Generator[None, None, bool]:
-        """Fetch if enough data is available or `max_wait_ms` is 0; return whether it was done.
+        """Fetch if enough data is available or `max_wait_ms` is 0.
 
-        `unread` are the partitions whose state was read for this fetch.
+        Returns whether the fetch was done. `unread` are the partitions whose state was read for
+        this fetch.
         """
         targets = self._targets
         if unread and max_wait_ms > 0:

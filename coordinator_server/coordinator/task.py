@@ -398,9 +398,9 @@ class GroupTask:
         self.post(EXPIRE_TIMERS)
 
     def _send(self) -> None:
-        """Send the responses; if one raises, the unsent ones are kept.
+        """Send the responses; if one raises, the unsent responses are kept.
 
-        A response may cause its connection to send a request that ends this group and drains the
+        A response may cause its connection to send a request that ends this group and applies the
         mailbox recursively. A response is therefore removed before it is sent.
         """
         effects = self._effects

@@ -1,8 +1,8 @@
 """GroupApi: how the coordinator treats the requests of one group API.
 
 Each API's module declares its `GroupApi` beside the code that serves the API;
-`coordinator.group_apis` is the table of them. A request that names several groups is first split
-into one request per group.
+`coordinator.group_apis` is the table of all these objects. A request that names several groups is
+first split into one request per group.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class PendingOffsets:
                 del self._partitions_of[producer_id]
 
     def commit(self, producer_id: int) -> list[tuple[str, int, CommittedOffset]]:
-        """Remove the offsets of a committed transaction; return those that are not superseded.
+        """Remove the offsets of a committed transaction; return all that are not superseded.
 
         Each returned offset supersedes the offsets of other transactions that precede it in the
         log.

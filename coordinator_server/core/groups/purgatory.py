@@ -4,7 +4,7 @@ A purgatory holds operations that wait for a condition or a deadline (Kafka's
 DelayedOperationPurgatory). Every heartbeat moves a deadline further away, which only sets a number:
 the heap entry stays, and is pushed again when it reaches its old time. So a heartbeat costs no heap
 operation, and neither does a rebalance that renews each member's session. Dead entries are removed
-before they outnumber live ones.
+before they outnumber live entries.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class FetchedBatches:
         return max(self._last_of(index), offset) if index >= 0 else offset
 
     def slice(self, first: int, last: int) -> bytes:
-        """Return the batches from the one with offset `first` to the one with `last`."""
+        """Return the batches from the batch with offset `first` to the batch with offset `last`."""
         low = max(bisect_right(self.base_offsets, first) - 1, 0)
         high = max(bisect_right(self.base_offsets, last) - 1, low)
         return self.records[self._fields[low][_POSITION] : self._end_of(high)]

@@ -60,7 +60,7 @@ class Undo(NamedTuple):
 class Run:
     """Consecutive offsets of a batch, `first` to `last`, with equal attributes.
 
-    `undo` is set while a change is being written; until then no other change is allowed.
+    `undo` is set while a change is being written; during the write no other change is allowed.
     """
 
     __slots__ = ("delivery_count", "first", "last", "lock", "member_id", "state", "undo")

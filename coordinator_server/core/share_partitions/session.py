@@ -52,7 +52,7 @@ class ShareSession:
     def update(
         self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]
     ) -> Iterator[None]:
-        """Add partitions of a request, then remove the forgotten ones, in steps."""
+        """Add partitions of a request, then remove forgotten partitions, in steps."""
         for key in added:
             self.partitions.setdefault(key, True)
             yield
@@ -81,7 +81,7 @@ class ShareSession:
 
 
 class Disconnected(NamedTuple):
-    """The session that ends with a connection, and the group id if it was the group's last."""
+    """The session that ends with a connection; the group id if the group has no more sessions."""
 
     session: ShareSession | None
     empty_group_id: str | None

@@ -214,7 +214,7 @@ def _fits(group: GroupMetadata, join: Join) -> bool:
 
 
 def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
-    """Return whether a new member must first get a member id (KIP-394); static members need not."""
+    """Return whether a new member must first get a member id (KIP-394); False if static."""
     return (
         not request.member_id
         and request.group_instance_id is None

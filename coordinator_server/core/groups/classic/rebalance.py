@@ -330,7 +330,7 @@ def _set_join_operation(
 
 
 def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effects) -> None:
-    """Remove dynamic members that have not rejoined; static ones stay until they expire."""
+    """Remove dynamic members that have not rejoined; static members stay until they expire."""
     stragglers = [
         member
         for member in group.membership.members.values()

@@ -107,7 +107,7 @@ def _differs(requested: str | None, actual: str | None) -> bool:
 
 
 def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
-    """Record that a member has synced; cancel the sync timer once all members have."""
+    """Record that a member has synced; cancel the sync timer once all members have synced."""
     group.await_no_sync(member.member_id)
     if group.awaited_syncs is None:
         group.purgatory.cancel(group.sync_operation)

@@ -1,6 +1,6 @@
 """Conversion between classic-protocol bytes and the state of a consumer group.
 
-The metadata in JoinGroup is a ConsumerProtocol subscription, the assignment in SyncGroup a
+The metadata in JoinGroup is a ConsumerProtocol subscription, and the assignment in SyncGroup is a
 ConsumerProtocol assignment. These bytes name topics, while a consumer group uses topic ids; topics
 that do not exist are left out. Source: Utils and ConsumerGroupMember.
 """

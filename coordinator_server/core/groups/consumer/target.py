@@ -60,7 +60,7 @@ def target_of_member(
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """Return the member's last target; a static member inherits that of its predecessor."""
+    """Return the member's last target; a static member inherits its predecessor's target."""
     owner = group.static_ids.get(member.instance_id or "", member.member_id)
     return group.targets.get(owner, {})
 

@@ -66,8 +66,8 @@ class EpochChange(Rebalance):
     """The report of one target assignment of a group whose members have epochs.
 
     `generation` is the group epoch. `rejoined` are the members that have reached the target,
-    `pending` the others. `revocations` and `waits` are by member id; a revocation does not record
-    which members wait for the partitions.
+    `pending` the members that have not. `revocations` and `waits` are by member id; a revocation
+    does not record which members wait for the partitions.
     """
 
     __slots__ = ("assigned_ms", "environment", "kind", "pending", "revocations", "waits")

@@ -232,12 +232,12 @@ class StreamsGroup(CommittingGroup):
         return all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
 
     def last_target(self, member: StreamsMember) -> MemberTasks:
-        """Return a member's last target; a static member inherits that of its predecessor."""
+        """Return a member's last target; a static member inherits its predecessor's target."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         return self.targets.get(owner_id, MemberTasks())
 
     def last_assigned(self, member: StreamsMember) -> MemberTasks:
-        """Return a member's assigned tasks; a static member inherits those of its predecessor."""
+        """Return a member's assigned tasks; a static member inherits its predecessor's tasks."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         active, standby, warmup = self.current(owner_id).assigned
         owned = {

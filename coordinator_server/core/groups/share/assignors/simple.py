@@ -1,9 +1,9 @@
 """The simple assignor: partitions are shared evenly, by several members if needed.
 
-With more members than partitions, several members read each partition; with fewer, one member does.
-Members keep their partitions within their quota. With different subscriptions, each topic is
-assigned separately. Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and
-SimpleHeterogeneousAssignmentBuilder (KIP-932).
+With more members than partitions, several members read each partition; with fewer members, each
+partition has one reader. Members keep their partitions within their quota. With different
+subscriptions, each topic is assigned separately. Source: SimpleAssignor,
+SimpleHomogeneousAssignmentBuilder and SimpleHeterogeneousAssignmentBuilder (KIP-932).
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ class _StickyBuilder:
         return member.task_count < self._quota.each
 
     def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
-        """Add a standby task to the least-loaded process without it; return whether one exists."""
+        """Add a standby task to the least-loaded process without the task; return False if none."""
         asked = [processes.pop()]
         while processes and asked[-1].has_task(task):
             asked.append(processes.pop())

@@ -1,8 +1,8 @@
 """CPU cost of the authorizer per heartbeat: `python -m benchmarks.authorizing`.
 
-Two brokers in turn, one with an authorizer and ACLs of 1 000 groups and one without, answer the
-same heartbeats of the same connections. The figure is CPU time of the broker per heartbeat, the
-minimum of all rounds.
+A broker with an authorizer and ACLs of 1 000 groups, and a broker without an authorizer, answer the
+same heartbeats in turn. The figure is CPU time of the broker per heartbeat, the minimum of all
+rounds.
 """
 
 from __future__ import annotations

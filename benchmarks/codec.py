@@ -2,8 +2,9 @@
 
     python -m benchmarks.codec
 
-Each figure is the minimum of several rounds, because the minimum is the least disturbed. The last
-table shows the cost of the first use of a message, which occurs once per API version.
+Each figure is the minimum of several rounds in microseconds; the minimum is the least disturbed
+value. The last table shows the cost of the first use of a message, which occurs once per API
+version.
 """
 
 from __future__ import annotations

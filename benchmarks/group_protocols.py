@@ -2,8 +2,9 @@
 
     python -m benchmarks.group_protocols [ROUNDS]
 
-Heartbeats of stable consumer groups; rebalances of 10 and of 500 members until all own their target
-assignment; the memory of 10 000 consumer groups; records fetched and accepted by a share group.
+Measures heartbeats of stable consumer groups, rebalances of 10 and of 500 members until all own
+their target assignment, the memory of 10 000 consumer groups, and records that a share group
+fetches and accepts.
 Clients are raw connections of this process. Rounds alternate between the brokers, and the table
 shows medians; CPU time of the broker per operation is the most reliable figure. Kafka runs with its
 usual JVM options, warmed up; it needs Java, and Maven for its jars.

@@ -5,9 +5,9 @@ cached frame in one session into the same columns of a commit. The decoding of a
 bronze table, which the pipeline does, is measured as well. The figures are CPU time of JVM and
 workers, which other work on the machine does not affect.
 
-The JVM uses full compilation here. The pipeline's own session does not (`pipeline.session`),
-because it costs more than it gains in a run of one or two minutes; transferring rows is then
-slower.
+The JVM uses full compilation here. The pipeline's own session (`pipeline.session`) does not use
+full compilation, which costs more than it saves in a run of one or two minutes; transferring rows
+is slower there.
 """
 
 from __future__ import annotations

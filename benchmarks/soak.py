@@ -10,7 +10,7 @@ transactions. Any unexpected error ends the run. Probes in separate processes pr
 - lag: the waiting time of a heartbeat at the broker and, for comparison, at a bare server;
 - late: the delay of the response to a Fetch without data, after its `max_wait_ms`.
 
-The last line is the slope of the memory use over the second half.
+The last line shows by how many MB per hour the memory use grew in the second half of the run.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def cells(directory: Path) -> Iterator[tuple[str, str, ssl.SSLContext | None]]:
 
 
 def measured(side: Side, title: str, listener: str, client: ssl.SSLContext | None) -> float:
-    """Return one figure."""
+    """Measure one case; return the broker's CPU per heartbeat or connection in microseconds."""
     if title.startswith("heartbeat"):
         return uvloop.run(heartbeats(side, listener, client, WINDOW_SECONDS))
     assert client is not None
@@ -202,7 +202,7 @@ def latencies_ms(side: Side, seconds: float) -> list[float]:
 
 
 def neighbours(side: Side, directory: Path, listener: str) -> str:
-    """Return a line of the table."""
+    """Flood a listener with handshakes; return the table row with the latencies of heartbeats."""
     host, port = side.addresses[listener]
     command = [sys.executable, "-m", "benchmarks.tls", "--flood", str(directory), host, str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as flooding:

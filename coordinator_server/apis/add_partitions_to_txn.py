@@ -41,7 +41,7 @@ BATCHED_SINCE = 4
 
 
 class TransactionOutcome(NamedTuple):
-    """The result for one transaction; `error` applies to partitions that `errors` lacks."""
+    """The result for one transaction: the `errors` of partitions, and `error` for all others."""
 
     error: ErrorCode
     errors: Mapping[TopicPartition, ErrorCode]

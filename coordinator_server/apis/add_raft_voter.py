@@ -21,7 +21,7 @@ _LISTENER = "CONTROLLER"
 
 
 def handle(broker: Broker, call: Call, request: AddRaftVoterRequest) -> Steps:
-    """Respond with the validation error, or the error of a quorum that cannot change."""
+    """Respond with the validation error; a valid request gets UNSUPPORTED_VERSION."""
     error = cluster_error(request.cluster_id, broker.cluster_id)
     if error is None:
         error = yield from _request_error(request)

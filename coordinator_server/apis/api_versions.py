@@ -38,8 +38,8 @@ _FEATURES = (
     ("eligible.leader.replicas.version", 0, 1, 1),
 )
 
-# The Java client keeps the features with the highest epoch. In Kafka the epoch
-# is a metadata log offset; the sum of all levels also grows with each level.
+# The Java client ignores features with a lower epoch than it has seen. Kafka sends a metadata log
+# offset as epoch. This broker sends the sum of all levels, which also grows when a level rises.
 _FEATURES_EPOCH = sum(level for _, _, _, level in _FEATURES)
 
 
@@ -70,7 +70,7 @@ def handle(broker: Broker, call: Call, request: ApiVersionsRequest) -> None:
                 )
                 for spec in SPECS
             ],
-            # A minimum level of 0 breaks clients that use version 3 (KAFKA-17011).
+            # Clients that send ApiVersions v3 fail on a minimum level of 0 (KAFKA-17011).
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=least, max_version=most)
                 for name, least, most, _ in _FEATURES

@@ -81,9 +81,9 @@ class SubscriptionName(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A validated change: the new `configs` of a resource, and its configs `before`.
+    """A validated change of a resource: its new `configs`, and its configs `before` the change.
 
-    Target None is the logger of the process.
+    The resource is `target`; None means the logger of the process.
     """
 
     target: Topic | GroupId | SubscriptionName | BrokerName | None
@@ -181,8 +181,8 @@ def _apply(
 ) -> Outcome | None:
     """Apply one change to a resource's configs; return the error, or None.
 
-    List types are those of topic configs, whose names groups share; Kafka defines no types for
-    client metrics.
+    The type of a config, also of a group config, is that of the topic config with the same name. As
+    in Kafka, client metrics configs have no type, so they cannot be appended to.
     """
     if change.config_operation == ConfigOperation.DELETE:
         configs.pop(change.name, None)
@@ -203,7 +203,7 @@ def _apply(
 
 
 def _combined(operation: ConfigOperation, current: str, given: str) -> str:
-    """Return a list with the given items appended, or with these items removed."""
+    """Return the current list after APPEND or SUBTRACT of the given items."""
     items, named = _items(current) if current else [], _items(given)
     if operation is ConfigOperation.APPEND:
         items += [item for item in dict.fromkeys(named) if item not in items]
@@ -219,7 +219,7 @@ def _items(text: str) -> list[str]:
 def _planned(
     broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
 ) -> Outcome | Planned:
-    """Validate a topic's new configs; `before` are the configs they were derived from, if any."""
+    """Validate a topic's new configs, which may be a change of the configs `before`."""
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)

@@ -1,4 +1,4 @@
-"""Writes config changes validated by `config_changes`, revalidating those that became stale."""
+"""Writes config changes that `config_changes` has validated; validates stale changes again."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def apply_all(
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
             yield
-        # No `yield` between this check and the writes, so no other request runs in between.
+        # No other request runs between this check and the writes, which have no `yield`.
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
         yield from _write(broker, planned, outcomes)
@@ -153,9 +153,10 @@ def _renew(
 
 
 def _write(broker: Broker, planned: Mapping[int, Planned], outcomes: list[Outcome]) -> Steps:
-    """Write the planned configs, one write per resource type; the first step does all writes.
+    """Write the planned configs, one write per resource type.
 
-    If a write fails, all resources of its type get the error as outcome.
+    All writes are done before the first `yield`. If a write fails, all resources of its type get
+    the error as outcome.
     """
     following: list[Steps] = []
 

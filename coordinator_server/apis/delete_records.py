@@ -1,7 +1,7 @@
 """DeleteRecords: advance the log start offset of partitions.
 
-Records below are no longer readable; their segment files are deleted by the next maintenance run.
-Responds like Kafka's ReplicaManager.deleteRecords.
+Records below this offset are no longer readable; their segment files are deleted by the next
+maintenance run. Responds like Kafka's ReplicaManager.deleteRecords.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _NO_OFFSET = -1
 
 
 def handle(broker: Broker, call: Call, request: DeleteRecordsRequest) -> Steps:
-    """Respond with the log start offset of each partition; if named twice, the last counts."""
+    """Respond with the log start offset of each partition.
+
+    If a partition is named twice, the last offset counts.
+    """
     counts: Counts[tuple[str, int]] = Counts()
     for topic in request.topics:
         for asked in topic.partitions:

@@ -84,7 +84,7 @@ def _answer(call: Call, groups: list[DescribeShareGroupOffsetsResponseGroup]) ->
 
 
 class _AllOfGroup:
-    """A GroupCall that continues with the initialized partitions of the group."""
+    """A GroupCall that receives the group's initialized partitions and describes them."""
 
     is_large = False
 
@@ -134,7 +134,7 @@ def _describe_asked(
     refused: list[DescribeShareGroupOffsetsResponseTopic],
     done: Described,
 ) -> Steps:
-    """Describe the named partitions; topics that do not exist, then refused ones, come last."""
+    """Describe the named partitions; topics that do not exist, then refused topics, come last."""
     known: list[_AskedTopic] = []
     unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
     is_good = bool(asked.group_id)
@@ -158,7 +158,7 @@ def _describe_asked(
             )
         yield
     if known and not is_good:
-        # Kafka's Persister throws for such arguments, hence UNKNOWN_SERVER_ERROR.
+        # Kafka's Persister throws for invalid arguments, hence UNKNOWN_SERVER_ERROR.
         done(_refused(asked.group_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     last = [*unknown, *refused]

@@ -35,10 +35,11 @@ def handle(broker: Broker, call: Call, request: DescribeTopicPartitionsRequest) 
     """Respond with one page, or INVALID_REQUEST for an invalid cursor."""
     cursor = request.cursor
     first = _order(cursor.topic_name) if cursor is not None else b""
-    names: list[tuple[bytes, str]] = []  # a heap, because sorting would be one long step
+    # Both lists are heaps, because sorting a long list would block the event loop.
+    names: list[tuple[bytes, str]] = []
     rights = call.rights
     lacking = without_listener(broker, broker.endpoints(call.connection))
-    refused: list[tuple[bytes, str]] = []  # a heap, like `names`
+    refused: list[tuple[bytes, str]] = []
     has_cursor_name, has_empty_name = not request.topics, False
     for entry in request.topics or broker.topics.listed_topics():
         name = entry.name

@@ -98,7 +98,7 @@ def _refused(
 
 
 def _wanted(broker: Broker, request: ElectLeadersRequest) -> Iterator[tuple[str, Iterable[int]]]:
-    """Yield topic names with partition indexes."""
+    """Yield each requested topic name with its partition indexes."""
     if request.topic_partitions is None:
         for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))
@@ -108,7 +108,7 @@ def _wanted(broker: Broker, request: ElectLeadersRequest) -> Iterator[tuple[str,
 
 
 def _error(broker: Broker, name: str, index: int, kind: int) -> Error | None:
-    """Return why a partition needs no election or cannot have one; None if it needs one."""
+    """Return None if a leader can be elected for the partition, otherwise the error."""
     topic = broker.topics.topic(name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"

@@ -68,7 +68,7 @@ def _find(broker: Broker, call: Call, key_type: int, key: str) -> Coordinator:
             node_id = broker.share_states.coordinator_of(coordinator_key(share_partition))
     else:
         error = ErrorCode.INVALID_REQUEST
-        message = error.message  # from FindCoordinator 4 on, other errors have no message
+        message = error.message  # since FindCoordinator 4 only an unknown key type has a message
     endpoint = broker.endpoint(node_id, call.connection)
     if error is ErrorCode.NONE and endpoint is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -25,7 +25,7 @@ def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()
     )
     if call.connection.closed:
-        # Drop the instance that was created after the disconnect.
+        # The client disconnected during `get`, which may have created an instance: drop it.
         broker.client_instances.disconnected(call.connection)
         return
     if error is not ErrorCode.NONE:

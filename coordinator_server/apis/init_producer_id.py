@@ -28,7 +28,7 @@ PRODUCER_FENCED_SINCE = 4
 
 
 def handle(broker: Broker, call: Call, request: InitProducerIdRequest) -> None:
-    """Respond with a new producer id, the id of the transactional id, or an error."""
+    """Respond with a new producer id, with the transactional id's producer id, or with an error."""
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         _reply(call, ErrorCode.INVALID_REQUEST)
     elif request.transactional_id is None:
@@ -45,7 +45,8 @@ def _new_idempotent(broker: Broker, call: Call) -> None:
     try:
         producer_id = broker.producer_ids.next_id()
     except StorageError:
-        # The client retries; an id must never be assigned twice.
+        # Without a stored id block, the id could be assigned again after a restart. The client
+        # retries.
         _reply(call, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
     _reply(call, ErrorCode.NONE, producer_id, 0)

@@ -1,8 +1,8 @@
-"""A group call whose response is merged with results of the handler.
+"""Merges the group's response to a request with errors that the API handler has found.
 
-For OffsetCommit and OffsetDelete, the handler produces the errors of partitions that do not exist,
-and the group the other results. Source: KafkaApis, and the builders of OffsetCommitResponse and
-OffsetDeleteResponse.
+The handlers of OffsetCommit and OffsetDelete set the errors of partitions that do not exist; the
+group sets the results of existing partitions. Source: KafkaApis, and the builders of
+OffsetCommitResponse and OffsetDeleteResponse.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MergedTopics(Generic[Topic]):
             known.partitions += topic.partitions
 
     def add_all(self, topics: Iterable[Topic]) -> Generator[None, None, list[Topic]]:
-        """Add the last topics, in steps; return all topics."""
+        """Add these topics in steps, and return all topics; call this last."""
         for topic in topics:
             self.add(topic)
             yield
@@ -53,7 +53,7 @@ class MergedTopics(Generic[Topic]):
 
 
 class MergeableCall(Protocol):
-    """The original call, as a merged call uses it."""
+    """The part of a client's call that MergedCall uses."""
 
     @property
     def caller(self) -> Caller:
@@ -71,7 +71,7 @@ class MergeableCall(Protocol):
 
 
 class CommitCall(MergeableCall, Protocol):
-    """The call that an offset commit answers; TxnOffsetCommit is treated like OffsetCommit."""
+    """The call of an OffsetCommit, or of a TxnOffsetCommit that is handled as an OffsetCommit."""
 
     def reply(self, response: OffsetCommitResponse, /) -> None:
         """Send the response."""

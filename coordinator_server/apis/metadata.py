@@ -1,9 +1,9 @@
 """Metadata: brokers, topics, partitions and their leaders.
 
 A topic that this request auto-creates is included in the response. Kafka, whose controller creates
-the topic later, first responds UNKNOWN_TOPIC_OR_PARTITION. So does this broker, without creating
-the topic, for a moment after a deletion (docs/decisions/0014). Existing topics come first in the
-response.
+the topic later, first responds UNKNOWN_TOPIC_OR_PARTITION. For a moment after a topic's deletion,
+this broker responds with the same error and does not create the topic (docs/decisions/0014).
+Existing topics come first in the response.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ def _known(
 def without_listener(
     broker: Broker, endpoints: Sequence[BrokerEndpoint], version: int = _KNOWS_LISTENERS
 ) -> Mapping[int, ErrorCode]:
-    """Return the running brokers that lack the client's listener, i.e. have no endpoint.
+    """Return the running brokers without the client's listener, each with a Metadata error.
 
-    The values are the error of partitions that such a broker leads, by the version of Metadata.
+    The error is set on the partitions that the broker leads; it depends on the API version.
     """
     running = broker.topics.leadership.running
     if len(endpoints) >= len(running):
@@ -192,8 +192,8 @@ def described_partition(
 ) -> MetadataResponsePartition:
     """Return one partition with its leader and replicas; `running` replicas are in sync.
 
-    Brokers in `lacking` have no such listener as the client's: they are offline for this client and
-    cannot lead (Kafka's KRaftMetadataCache.getPartitionMetadata).
+    Brokers in `lacking` do not have the client's listener: the response shows these brokers as
+    offline and not as leaders (Kafka's KRaftMetadataCache.getPartitionMetadata).
     """
     replicas = partition.replicas
     described = MetadataResponsePartition(

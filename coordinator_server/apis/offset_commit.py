@@ -1,7 +1,7 @@
 """OffsetCommit: store committed offsets of a group; the response follows the log append.
 
-The handler answers partitions that do not exist, the group the others. Source:
-KafkaApis.handleOffsetCommitRequest.
+The handler sets the errors of partitions that do not exist; the group commits the offsets of
+existing partitions. Source: KafkaApis.handleOffsetCommitRequest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def handle(broker: Broker, call: Call, request: OffsetCommitRequest) -> Steps | 
 
 
 def _all_exist(topics: TopicManager, request: OffsetCommitRequest, *, by_id: bool) -> bool:
-    """Return whether every partition exists, the usual case; set the names and ids of topics."""
+    """Return whether every partition exists; set the missing names or ids of existing topics."""
     for topic in request.topics:
         known_topic = topics.topic_by_id(topic.topic_id) if by_id else topics.topic(topic.name)
         if known_topic is None:
@@ -74,10 +74,10 @@ def split(
     *,
     by_id: bool,
 ) -> Steps:
-    """Answer partitions that do not exist, and submit the others to the group, if any.
+    """Set the errors of partitions that do not exist, and submit existing partitions to the group.
 
-    Refused topics come first, with those that do not exist, in the order of the request. Every
-    existing topic gets its name and id, because records contain both in any version.
+    In the response, topics that are refused or do not exist come first, in the order of the
+    request. Every existing topic gets its name and id, because records contain both in any version.
     """
     unknown_topic = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     existing: list[OffsetCommitRequestTopic] = []

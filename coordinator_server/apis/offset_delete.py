@@ -1,7 +1,7 @@
 """OffsetDelete: delete committed offsets of topics without subscribers in the group (KIP-496).
 
-The handler answers partitions that do not exist, the group the others. Source:
-KafkaApis.handleOffsetDeleteRequest.
+The handler sets the errors of partitions that do not exist; the group deletes the offsets of
+existing partitions. Source: KafkaApis.handleOffsetDeleteRequest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
             unknown.add(OffsetDeleteResponseTopic(name=topic.name, partitions=refused))
 
     def answer(response: OffsetDeleteResponse) -> Steps:
-        if response.error_code == ErrorCode.NONE:  # Kafka sends no topics with an error
+        if response.error_code == ErrorCode.NONE:  # in Kafka a failed response has no topics
             topics = yield from unknown.add_all(response.topics)
             response = OffsetDeleteResponse(topics=topics)
         call.reply(response)

@@ -178,8 +178,8 @@ def _kept_answer_key(
 ) -> Hashable | None:
     """Return the cache key of a response, or None if the response is not cached.
 
-    Monitoring tools query the lag of a group repeatedly. Requests for all topics are not cached,
-    because their response by id also depends on the existing topics.
+    The cache serves monitoring tools, which query the lag of a group repeatedly. Responses for all
+    topics are not cached: with topic ids, these responses also depend on which topics exist.
     """
     if len(groups) != 1 or fetched[0].revision is None or fetched[0].unstable:
         return None
@@ -203,9 +203,9 @@ def _topics(
 ) -> Topics:
     """Return the offsets of the requested partitions (all, if the group's `topics` is null).
 
-    A request for all topics gets those that the client may describe. A group with an error gets no
-    topics, unless `is_refused` lists the partitions anyway. For a request by id, offsets committed
-    for a former topic of the same name are ignored.
+    If the client asks for all topics, only topics that it may describe are returned. For a group
+    with an error, no topics are returned, except with `is_refused`. In a request with topic ids,
+    offsets that were committed for a deleted topic of the same name are ignored.
     """
     answered: list[OffsetFetchResponseTopics] = []
     if fetched.error is not ErrorCode.NONE and not is_refused:
@@ -256,10 +256,10 @@ _NO_OFFSETS = CommittedOffset(NO_OFFSET)
 def _columns(
     indexes: Collection[int], offsets: Offsets, topic_id: bytes | None
 ) -> list[OffsetFetchResponsePartitions] | None:
-    """Return the offsets of a topic in columns, which is fast; None if not possible.
+    """Return the offsets of a topic in columns, which are fast to encode, or None.
 
-    Metadata, more than STEP_ITEMS partitions, or offsets committed for another topic id than
-    `topic_id` require the slow path.
+    Returns None if an offset has metadata or was committed for another topic id than `topic_id`,
+    or if there are more than STEP_ITEMS partitions.
     """
     if len(indexes) > STEP_ITEMS:
         return None
@@ -323,7 +323,7 @@ def _partition(
 def _old_topics(
     topics: list[OffsetFetchResponseTopics], error: ErrorCode
 ) -> Generator[None, None, list[OffsetFetchResponseTopic]]:
-    """Convert topics to the format of v0 to v7; set `error` on partitions without an error."""
+    """Convert topics to the format of v0 to v7; `error` is set where a partition has no error."""
     old: list[OffsetFetchResponseTopic] = []
     built = 0
     for topic in topics:

@@ -74,7 +74,7 @@ _FIRST_VERSION_WITH_TRANSACTION_ABORTABLE = 11
 _FIRST_VERSION_OF_TRANSACTIONS_V2 = 12
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
-# Kafka returns no log start offset with these errors.
+# Errors for which Kafka returns no log start offset.
 _BARE_ERRORS = frozenset(
     (
         ErrorCode.CORRUPT_MESSAGE,
@@ -254,7 +254,8 @@ def _append_all(
             if answer.error_code:
                 first_error = first_error or ErrorCode(answer.error_code)
                 if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
-                    answer.error_message = None  # the scan ended at an earlier batch
+                    # Only errors of `_scan` have a message; the scan ended at an earlier batch.
+                    answer.error_message = None
             answers.append(answer)
             yield
         responses.append(

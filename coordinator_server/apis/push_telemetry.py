@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call, request: PushTelemetryRequest) -> Steps:
         push, attributes(call), call.connection, now_ms
     )
     if call.connection.closed:
-        # Drop an instance that was created after the disconnect.
+        # The client disconnected during `get`, which may have created an instance: drop it.
         broker.client_instances.disconnected(call.connection)
     if error is ErrorCode.NONE and request.metrics:
         assert instance is not None

@@ -28,6 +28,6 @@ def is_voter(voter_id: int, directory_id: bytes) -> bool:
 
 
 def fixed(change: str) -> Error:
-    """Return the error of a valid request; `change` is "adding" or "removing"."""
+    """Return the error for a valid request; the text names the `change`, "adding" or "removing"."""
     text = f"Cluster doesn't support {change} voter because the kraft.version feature is 0"
     return ErrorCode.UNSUPPORTED_VERSION, text

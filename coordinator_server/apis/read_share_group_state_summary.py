@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary: return the state of share partitions without in-flight records."""
+"""ReadShareGroupStateSummary: return share-partition state, but no state of in-flight records."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: RemoveRaftVoterRequest) -> None:
-    """Respond with the validation error, or the error of a quorum that cannot change."""
+    """Respond with the validation error; a valid request gets UNSUPPORTED_VERSION."""
     error = cluster_error(request.cluster_id, broker.cluster_id)
     if error is None and not is_voter(request.voter_id, request.voter_directory_id):
         text = "Remove voter request didn't include a valid voter"

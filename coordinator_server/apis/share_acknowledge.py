@@ -69,7 +69,7 @@ def handle(broker: Broker, call: Call, request: ShareAcknowledgeRequest) -> Step
 
 def _next_request(broker: Broker, key: ShareSessionKey, epoch: int) -> ErrorCode:
     """Check the session epoch of a request, and advance it; return the error or NONE."""
-    if epoch == INITIAL_EPOCH:  # only a fetch opens a session
+    if epoch == INITIAL_EPOCH:  # only ShareFetch can open a session
         return ErrorCode.INVALID_SHARE_SESSION_EPOCH
     session = broker.share_partitions.sessions.get(key)
     if session is None:

@@ -122,7 +122,7 @@ def valid_acknowledgements(
 def _is_valid(
     acknowledgements: Sequence[Acknowledgement], most: int, renews: bool
 ) -> Generator[None, None, bool]:
-    """Return whether offsets ascend and there is one valid type in total, or one per offset."""
+    """Return whether offsets ascend, and each range has one valid type, or one type per offset."""
     last_before = -1
     for acknowledgement in acknowledgements:
         first, last, types = (

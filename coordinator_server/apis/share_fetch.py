@@ -143,7 +143,7 @@ def _context_of(
             return _Context(ErrorCode.INVALID_REQUEST)
         partitions: dict[PartitionKey, bool] = {}
         for partition_key in _asked(request):
-            if partition_key in partitions:  # Kafka throws after removing the old session
+            if partition_key in partitions:  # Kafka removes the old session, then throws
                 sessions.remove(key)
                 return _Context(ErrorCode.UNKNOWN_SERVER_ERROR)
             partitions[partition_key] = False
@@ -221,7 +221,8 @@ def _plan(
             wanted.append(key)
         yield
     reads_nothing = request.max_records == 0 or request.max_bytes == 0
-    # Kafka detects a recreated topic only while the fetch waits for the deleted topic's partition.
+    # If the only topic was recreated, Kafka's fetch still waits on the partition of the deleted
+    # topic, and fails at the end of the wait.
     only_waits = has_recreated and not wanted and not reads_nothing
     return FetchPlan(
         request, wanted, errors, _deadline_ms(broker, request), only_waits, reads_nothing

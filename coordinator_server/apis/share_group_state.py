@@ -100,10 +100,11 @@ class Answers(Generic[R]):
         self._add_topic = add_topic
         self._by_topic: dict[bytes, TopicResult[R]] = {}
         self._by_key: ShardedDict[tuple[bytes, int], R] = ShardedDict()
-        self._left = 1  # missing results, plus 1 until `all_asked`
+        # The number of missing results; the extra 1 keeps the count above 0 until `all_asked`.
+        self._left = 1
 
     def expect(self, topic_id: bytes, result: R) -> R:
-        """Return the result object for the next share partition: `result`, or an earlier one."""
+        """Expect a result for a share partition; return `result`, or its first result object."""
         self._left += 1
         known = self._by_key.setdefault((topic_id, result.partition), result)
         if known is result:

@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call, request: UpdateFeaturesRequest) -> Steps:
         update.level, update.kind = feature_update.max_version_level, kind
         yield
     first: tuple[int, int] | None = None
-    size = java_table_size(count)  # Kafka's table size determines the order of errors
+    size = java_table_size(count)  # Kafka reports the first error in the order of its hash map
     response = UpdateFeaturesResponse()
     for feature_update in request.feature_updates:
         name = feature_update.feature
@@ -106,7 +106,11 @@ def _error(controller_id: int, name: str, update: _Update) -> tuple[ErrorCode, s
 
 
 def _refusal(name: str, level: int, kind: int, current: int) -> tuple[ErrorCode, str]:
-    """Return the error of a valid change: Kafka's for metadata.version, our own otherwise."""
+    """Return the error for a valid change, which this broker cannot make.
+
+    A downgrade of metadata.version gets Kafka's error; every other change gets this broker's own
+    error.
+    """
     if name == _METADATA_VERSION and level < current:
         text = (
             "Refusing to perform the requested downgrade because it might delete metadata "

@@ -71,7 +71,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def error_message(error: ErrorCode) -> str | None:
-    """Return the message for a verification error; as in Kafka, only translated codes have one."""
+    """Return the message for a verification error, or None; as in Kafka, few errors have one."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -132,7 +132,7 @@ class TransactionVerification:
             (partition.topic_name, partition.index),
         )
         if is_member:
-            # This partition is in the transaction; another partition has the error.
+            # Verification failed for another partition of the request.
             return ErrorCode.NONE
         return self.error or ErrorCode.INVALID_TXN_STATE
 

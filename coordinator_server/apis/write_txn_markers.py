@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps:
     """Write the markers to the partitions that this broker leads; respond after the last."""
     response = WriteTxnMarkersResponse()
-    left = 1  # pending markers, plus 1 until all are submitted
+    left = 1  # number of pending markers; the extra 1 is removed when all are submitted
 
     def settle(result: WritableTxnMarkerPartitionResult, error: ErrorCode) -> None:
         nonlocal left

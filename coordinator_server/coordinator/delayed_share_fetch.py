@@ -93,15 +93,17 @@ class DelayedShareFetch(KeyedOperation):
     def fetch_if_enough(
         self, max_wait_ms: int, unread: Collection[PartitionKey] = ()
     ) -> Generator[None, None, bool]:
-        """Fetch if there is enough or the request must not wait; return whether the fetch was done.
+        """Fetch if enough data is available or `max_wait_ms` is 0.
 
-        `unread` are the partitions whose state was read for this fetch.
+        Returns whether the fetch was done. `unread` are the partitions whose state was read for
+        this fetch.
         """
         targets = self._targets
         if unread and max_wait_ms > 0:
             yield from self._leave_out(unread)
         is_enough = yield from self._is_enough()
-        if not is_enough and self._targets is not targets:  # for example, a topic was deleted
+        if not is_enough and self._targets is not targets:
+            # A partition has changed since `_leave_out`; its topic may be deleted. Use all again.
             self._targets = targets
             is_enough = yield from self._is_enough()
         if not is_enough and max_wait_ms > 0:
@@ -113,7 +115,7 @@ class DelayedShareFetch(KeyedOperation):
     def _leave_out(self, unread: Collection[PartitionKey]) -> Steps:
         """Leave out `unread` partitions that are not needed to reach `min_bytes`.
 
-        Kafka reads the states one after the other, and responds as soon as there is enough.
+        Kafka reads the states of partitions one by one, and responds once `min_bytes` are reached.
         """
         limit = max(self._max_bytes, 0) // len(self._targets)
         found_bytes, has_acquirable = 0, False
@@ -134,7 +136,7 @@ class DelayedShareFetch(KeyedOperation):
             self._targets = [target for target in self._targets if target.key in seen]
 
     def try_complete(self) -> bool:
-        """Fetch once there is enough.
+        """Fetch if `min_bytes` are available; return whether the fetch was done.
 
         A fetch of more than MANY_PARTITIONS completes on any change, because checking every
         partition each time would take too long.
@@ -268,8 +270,8 @@ class DelayedShareFetch(KeyedOperation):
     ) -> FetchedBatches:
         """Return the batches from `offset`; the response's first batch may exceed the limit.
 
-        Reads little more than can be acquired, in growing reads, where Kafka reads up to the byte
-        limit.
+        The log is read in growing sizes until the batches hold all records that can be acquired,
+        whereas Kafka always reads up to the byte limit.
         """
         end = self._end_of(log)
         if offset >= end:
@@ -279,7 +281,7 @@ class DelayedShareFetch(KeyedOperation):
         while True:
             limit = min(read_bytes, max_bytes)
             records = log.read(offset, limit, at_least_one=not self._has_records, up_to=end)
-            # Take the batches in flight, then at most `most` new records.
+            # Return all in-flight batches, but at most `most` records that are not in flight yet.
             fetched = FetchedBatches(records, (), share_partition.end_offset, most)
             if (
                 limit == max_bytes

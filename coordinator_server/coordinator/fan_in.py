@@ -16,7 +16,7 @@ Response = TypeVar("Response")
 
 
 class SplitCall(Protocol):
-    """The call of a whole request, as a fan-in uses it."""
+    """The part of a client's call that FanIn uses."""
 
     @property
     def caller(self) -> Caller:

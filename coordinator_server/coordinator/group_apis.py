@@ -1,4 +1,4 @@
-"""The table of group APIs: how a request is served by its group, and its response without a group.
+"""The table of group APIs: functions that serve a request, and its response for a missing group.
 
 `GroupCoordinator.submit` uses only this table. Kafka's GroupCoordinatorService implements the same
 steps separately for each API.
@@ -34,10 +34,10 @@ CORE = "coordinator_server.core.groups"
 
 
 def _also(api: GroupApi[Q, A], kinds: Mapping[GroupKind, tuple[str, str]]) -> GroupApi[Q, A]:
-    """Return a copy of the row with functions for further group kinds.
+    """Return a copy of the row that also serves these kinds of groups.
 
-    `kinds` maps a kind to a module in CORE and a function name. The module is imported with the
-    first request, so a broker with only classic groups never loads it.
+    `kinds` maps a kind to a module in CORE and a function name. The first request imports the
+    module, so a broker with only classic groups never loads it.
     """
     return replace(
         api,

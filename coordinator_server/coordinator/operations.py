@@ -53,14 +53,14 @@ class Submitter(Protocol):
 class GroupOperation(Protocol):
     """One entry of a group's mailbox.
 
-    The effects of an exclusive operation are written separately from those of other operations, so
-    that the operation sees exactly the state in the log. A large operation is exclusive too and
-    runs in steps on the event loop.
+    The records of an exclusive operation are appended separately from the records of other
+    operations, so that the operation sees exactly the state in the log. A large operation is also
+    exclusive, and runs in steps on the event loop.
     """
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether the operation is settled separately from earlier and later operations."""
+        """Whether the operation shares no append with earlier or later operations."""
 
     @property
     def is_large(self) -> bool:

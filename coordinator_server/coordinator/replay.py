@@ -57,7 +57,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class PendingRecord(NamedTuple):
-    """A record of an open transaction; `is_superseded` if a later committed one has its key."""
+    """A record of an open transaction; `is_superseded` if its key was committed again later."""
 
     offset: int
     producer_id: int

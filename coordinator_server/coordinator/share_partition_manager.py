@@ -64,7 +64,7 @@ _FENCED = frozenset(
 
 
 class _Read:
-    """A read of the state of a share partition; fetches wait for the state if `is_awaited`."""
+    """A pending read of a share partition's state; `is_awaited` if fetches wait for the state."""
 
     __slots__ = ("failed", "is_awaited", "partition", "share_partition")
 
@@ -326,7 +326,7 @@ class SharePartitionManager:
     ) -> Generator[None, None, Transition | Refusal]:
         """Apply a member's acknowledgements to a share partition.
 
-        Returns the refusal, or the changes, with which the caller must call `persist`.
+        Returns the refusal, or the changes, which the caller must pass to `persist`.
         """
         now_ms = self._clock.now_ms()
         result = yield from acknowledge(share_partition, member_id, acknowledgements, now_ms)

@@ -187,8 +187,8 @@ class _Line:
     """The queue of requests for one share partition, sent one after the other.
 
     `forget` is called when the queue is empty. Queued requests share one retry budget, `waited_ms`:
-    requests behind one that exhausted the budget get a single attempt. Otherwise the last of many
-    requests would wait for a multiple of 15 s.
+    requests behind a request that exhausted the budget get a single attempt. Otherwise the last of
+    many requests would wait for a multiple of 15 s.
     """
 
     __slots__ = ("_forget", "_is_asking", "_is_running", "_questions", "waited_ms")

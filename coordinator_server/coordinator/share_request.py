@@ -2,8 +2,8 @@
 
 The handler has validated and authorized the request. The stages here run in this order:
 acknowledge, fetch (which may wait in the purgatory), write the acknowledgements, and at the end of
-a share session release what the member still holds. The handler gets the result once, at the end.
-Source: KafkaApis.handleShareFetchRequest, SharePartitionManager.
+a share session release the records that the member still holds. The handler gets the result once,
+at the end. Source: KafkaApis.handleShareFetchRequest, SharePartitionManager.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Acknowledgements(NamedTuple):
 class FetchPlan(NamedTuple):
     """The partitions to fetch from, and the errors of all other partitions.
 
-    The request waits until `deadline_ms` of the client's clock. With `only_waits` the request waits
-    for nothing but that deadline, and with `reads_nothing` no share partition is looked up.
+    The request waits for records until `deadline_ms` of the client's clock. With `only_waits` no
+    records are fetched, and the response with the errors is sent at that deadline. With
+    `reads_nothing` no share partition is looked up.
     """
 
     request: ShareFetchRequest
@@ -145,7 +146,7 @@ class ShareRequest:
     # --- fetch ------------------------------------------------------------------------------------
 
     def _fetch(self, plan: FetchPlan) -> Steps:
-        """Acquire records, now or once there are enough."""
+        """Acquire records, now or when enough records are available."""
         purgatory = self._manager.purgatory
         if plan.only_waits:
             answer = partial(self._take_fetched, plan.errors)
@@ -234,7 +235,7 @@ class ShareRequest:
         self._end_stage()
 
     def _end_stage(self) -> None:
-        """Answer after the fetch and the last write."""
+        """Send the response if both the fetch and all writes have ended."""
         self._pending -= 1
         if not self._pending:
             self._call.run(self._finish())

@@ -1,7 +1,7 @@
 """Encodes the groups of one partition of `__consumer_offsets` as a snapshot, and decodes them.
 
 The format is optimized for loading: committed offsets are stored in columns, one run per group,
-topic and topic id, which one `unpack` reads. Group records are stored as in the log.
+topic and topic id, so that one `unpack` reads a run. Group records are stored as in the log.
 `storage.state_snapshot` stores and validates the bytes, so the decoder does not check them again.
 """
 

@@ -46,7 +46,7 @@ once."""
 
 
 class TaskContext(Protocol):
-    """The coordinator of a group, as its task uses it."""
+    """The part of the group coordinator that a group's task uses."""
 
     clock: BrokerClock
     step_runner: StepRunner
@@ -58,7 +58,7 @@ class TaskContext(Protocol):
         """Return an empty group."""
 
     def on_settled(self, task: GroupTask) -> None:
-        """Handle a group that may have ended; called after each drain."""
+        """Handle a group that may have ended; called after each batch of operations."""
 
     def ask(self, task: GroupTask, call: StateCall) -> None:
         """Send a call to the share coordinator and post the response to the task."""
@@ -137,7 +137,7 @@ class GroupTask:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the mailbox is being drained by a caller further up the stack."""
+        """Whether a caller further up the stack is applying operations of the mailbox."""
         return self._is_draining
 
     def settle(self) -> bool:
@@ -182,7 +182,7 @@ class GroupTask:
         """Empty the mailbox and return its operations."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
-            self._mailbox.clear()  # do not replace the deque: a drain may refer to it
+            self._mailbox.clear()  # keep the deque object: a caller up the stack may use it
         return operations
 
     def _wake(self) -> None:
@@ -194,7 +194,7 @@ class GroupTask:
             self._context.step_runner.run(large.steps)
 
     def _is_due(self, now_ms: int) -> bool:
-        """Return whether timers must run before an operation that must see their effects.
+        """Return whether a timer is due, and so must run before an operation with `sees_deadlines`.
 
         The event loop may run a timer some milliseconds late, or after a later request.
         """
@@ -216,7 +216,7 @@ class GroupTask:
             self._wake_later()
 
     def _drain_until_large(self) -> LargeOperation | None:
-        """Apply operations up to a large one, which becomes `_large` and is returned."""
+        """Apply operations up to the next large operation, which is stored and returned."""
         mailbox = self._mailbox
         applied: list[GroupOperation] = []
         now_ms = self._context.clock.now_ms()
@@ -225,7 +225,7 @@ class GroupTask:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.sees_deadlines and self._is_due(now_ms):
-                    self._settle(now_ms, is_last=False)  # timers must see earlier records
+                    self._settle(now_ms, is_last=False)  # before timers run, replay earlier records
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS
                 if operation.is_large:
@@ -237,7 +237,7 @@ class GroupTask:
                 else:
                     self._apply(operation, now_ms)
                     if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
-                        self._settle(now_ms)  # the next operation must see these records
+                        self._settle(now_ms)  # replay these records before the next operation
                 if self._large is not None:
                     applied.pop()
                     break
@@ -250,19 +250,19 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # callbacks added operations, or the turn reached its limit
+            self._wake_later()  # OPERATIONS_PER_TURN reached, or operations added by callbacks
         return self._large
 
     @property
     def _changes_state(self) -> bool:
-        """Whether pending records change more than offsets.
+        """Whether pending records change the group's state, and not only committed offsets.
 
-        Only records change the state of groups other than classic ones.
+        The state of a group that is not a classic group changes only when records are replayed.
         """
         return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
 
     def _apply_exclusive(self, operation: GroupOperation, now_ms: int) -> None:
-        """Apply an operation whose records are written separately."""
+        """Apply an operation, and append its records separately from all other records."""
         self._settle(now_ms, is_last=False)
         self._apply(operation, now_ms)
         self._settle(now_ms)
@@ -272,8 +272,8 @@ class GroupTask:
     def _apply(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation; if it raises, settle the effects of earlier operations and re-raise.
 
-        If the operation needs more than one step, the rest becomes `_large`, unless it shares the
-        drain of a classic group.
+        If the operation needs more than one step, the rest becomes `_large`. For classic groups
+        only an exclusive operation is split; other operations run all their steps at once.
         """
         effects = self._effects
         before = effects.mark()
@@ -331,8 +331,8 @@ class GroupTask:
     def _settle(self, now_ms: int, *, is_last: bool = True) -> None:
         """Append and replay records, send responses, log events and arm the timer.
 
-        With `is_last=False`, a group that was never created is kept, because later operations of
-        the drain may create it.
+        With `is_last=False`, a group that was never created is kept, because an operation that
+        follows in the mailbox may create it.
         """
         effects = self._effects
         self._write(now_ms)
@@ -391,16 +391,16 @@ class GroupTask:
 
     def _on_timer(self) -> None:
         self._timer = None
-        self.group.purgatory.has_new_deadline = True  # no timer is set for delayed operations
+        self.group.purgatory.has_new_deadline = True  # `_arm` must set the next timer
         self._post_timers()
 
     def _post_timers(self) -> None:
         self.post(EXPIRE_TIMERS)
 
     def _send(self) -> None:
-        """Send the responses; if one raises, the unsent ones are kept.
+        """Send the responses; if one raises, the unsent responses are kept.
 
-        A response may cause its connection to send a request that ends this group and drains the
+        A response may cause its connection to send a request that ends this group and applies the
         mailbox recursively. A response is therefore removed before it is sent.
         """
         effects = self._effects

@@ -74,8 +74,8 @@ _IDS_PER_STEP = 500
 class TransactionalId:
     """The state of one transactional id, and the requests that wait for its transaction to end.
 
-    `ending` is the end that is being written, or None. `waiting` has the decisions of the requests,
-    each with the function that answers the request.
+    `ending` is the commit or abort whose markers are being written, or None. `waiting` has the
+    decision of each waiting request, with the function that answers the request.
     """
 
     __slots__ = ("ending", "metadata", "partition", "waiting")
@@ -88,10 +88,10 @@ class TransactionalId:
 
 
 class Ending:
-    """The end of one transaction, while its markers are written.
+    """A commit or abort whose markers are being written.
 
-    `metadata` is the state of the id that decided the end, `marker` is written to every partition
-    in `unmarked`.
+    `metadata` is the state of the transactional id when commit or abort was decided. `marker` is
+    written to every partition in `unmarked`.
     """
 
     __slots__ = ("entry", "is_retrying", "marker", "metadata", "unmarked")
@@ -240,7 +240,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     def _submit(
         self, transactional_id: str, decide: Decide, done: Done, *, waits_for_end: bool
     ) -> None:
-        """As `submit`. With `waits_for_end`, `done` is called after the end of the transaction."""
+        """Like `submit`; with `waits_for_end`, `done` is called once the transaction has ended."""
         partition, error = self.partition_of(transactional_id)
         if partition is None or error is not ErrorCode.NONE:
             done(refused(error))
@@ -285,8 +285,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
         elif entry is None or entry.metadata is not metadata:
-            # The append failed, or the transactional id moved to another broker; both end the
-            # transaction here.
+            # The append failed, or the transactional id moved to another broker: do not write
+            # markers here.
             done(refused(ErrorCode.NOT_COORDINATOR if error is ErrorCode.NONE else error))
         else:
             if waits_for_end:

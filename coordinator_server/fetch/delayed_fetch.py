@@ -68,7 +68,7 @@ class _PartitionResult(NamedTuple):
 
 
 class FetchingBroker(Protocol):
-    """The broker, as a fetch uses it; `client_clock` measures the wait time of clients."""
+    """The part of the broker that a fetch uses; `client_clock` measures the clients' wait time."""
 
     node_id: int
     topics: TopicManager
@@ -182,7 +182,7 @@ class DelayedFetch(KeyedOperation):
         return False
 
     def try_complete(self) -> bool:
-        """Respond once enough was appended, or if a partition was deleted or moved.
+        """Respond if `min_bytes` are available, or if a partition was deleted or moved.
 
         A fetch of more than MANY_PARTITIONS responds on any change, because checking every
         partition each time would take too long.
@@ -328,7 +328,7 @@ class DelayedFetch(KeyedOperation):
         return ErrorCode.NONE
 
     def _answer(self, results: list[_PartitionResult]) -> Steps:
-        """Send the results and then unknown partitions; a session gets only changed partitions."""
+        """Send the results and then unknown partitions; in a session, only changed partitions."""
         context = self._context
         if context.is_overtaken:
             self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
@@ -344,7 +344,7 @@ class DelayedFetch(KeyedOperation):
         if session is not None:
             session_id = session.session_id
         elif context.wants_session:
-            if self._unknown:  # as in Kafka, the session takes the order of the response
+            if self._unknown:  # as in Kafka, a new session has its partitions in response order
                 context.targets = [fetched.target for fetched in chain(results, self._unknown)]
             session_id = self._broker.fetch_sessions.open(
                 context, self._broker.client_clock.now_ms()

@@ -141,7 +141,7 @@ class FetchContext:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether the session epoch advanced while this request waited: its response is void."""
+        """Whether a newer request has advanced the session epoch while this request waited."""
         return self.session is not None and self.session.epoch != self.epoch
 
 

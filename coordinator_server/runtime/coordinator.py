@@ -118,10 +118,10 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     def immigrate(self, partition: Partition) -> None:
         """Start loading a partition that this broker now leads."""
         if self._seen is not self._topic.partitions:
-            self._look()  # `_look` also takes over this partition
+            self._look()  # calls `immigrate` again for this partition
             return
         if partition.index >= len(self._seen) or partition.index in self._partitions:
-            return  # the partition was added later and has no keys, or `_look` has taken it over
+            return  # no keys hash to a partition that was added later; `_look` may have run before
         assert partition.leader_id == self._node_id
         taken = self._partitions[partition.index] = self._take_over(partition)
         if taken.is_blank:

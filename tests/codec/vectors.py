@@ -126,7 +126,7 @@ def check_response_header(line: Line) -> None:
 
 
 def check_consumer_protocol(line: Line) -> None:
-    """Check a subscription or assignment after its version."""
+    """Check the bytes of a subscription or assignment that follow the version."""
     data = bytes.fromhex(line["hex"])
     version = int.from_bytes(data[:2], "big")
     assert version == line["version"]
@@ -152,7 +152,7 @@ def _record_types(line: Line) -> tuple[type[Message], type[Message]]:
 
 
 def check_coordinator_key(line: Line) -> None:
-    """Check a key of an internal topic after its record type."""
+    """Check the bytes of an internal topic's key that follow the record type."""
     message_type, _ = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])
@@ -171,7 +171,7 @@ def check_coordinator_key(line: Line) -> None:
 
 
 def check_coordinator_value(line: Line) -> None:
-    """Check a value of an internal topic after its version."""
+    """Check the bytes of an internal topic's value that follow the version."""
     key_type, message_type = _record_types(line)
     assert message_type.__name__ == line["name"]
     data = bytes.fromhex(line["hex"])

@@ -432,7 +432,7 @@ class Classic(ConsumerClient):
             }
 
     def take_error(self, error: ErrorCode) -> None:
-        """Rejoin; as a new member if the broker no longer knows this one."""
+        """Rejoin, as a new member if the broker no longer knows the member id."""
         if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_ID_NOT_FOUND):
             self.crash()
         elif error not in RETRY_ERRORS:

@@ -65,7 +65,8 @@ def _of_member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> 
 def _knows_its_epoch(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> bool:
     """Return whether the request has a valid epoch.
 
-    Valid are the member's epoch, and its previous epoch with no partitions outside its assignment.
+    The member's epoch is valid; its previous epoch is valid if the request lists no partitions
+    outside the assignment.
     """
     current, owned = group.currents[request.member_id], request.topic_partitions
     if request.member_epoch == current.epoch:

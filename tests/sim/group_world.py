@@ -338,7 +338,7 @@ class GroupWorld(Watcher, ABC):
 
     @property
     def may_be_late(self) -> bool:
-        """Return whether a timer may be late: after a failure it is retried after 500 ms."""
+        """Return whether a timer may be late: a timer that failed fires again after 500 ms."""
         return self.broker.now_ms <= self.failed_at_ms + RETRY_MS
 
     def settled(self) -> None:

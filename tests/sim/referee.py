@@ -381,7 +381,10 @@ class Referee(Watcher):
         return any(source is PREPARING_REBALANCE for source, _ in self.moves)
 
     def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
-        """Check that the leader stays as long as possible; then the longest-standing member."""
+        """Check that the leader stays as long as possible, and who succeeds the leader.
+
+        The longest-standing member must succeed a leader that is gone.
+        """
         members, leader = group.membership.members, group.membership.leader_id
         if self.leader in members:
             assert self._ended, "the leader changes in the middle of a generation"

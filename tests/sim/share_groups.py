@@ -87,7 +87,10 @@ class Reader:
             self.fetch(said)
 
     def some_said(self) -> tuple[Said, ...]:
-        """Return a range of held records of a partition, with one acknowledge type or one each."""
+        """Return a range of held records of a partition, with acknowledge types.
+
+        There is one type for all records, or one type per record.
+        """
         rng = self.world.rng
         if not self.held:
             return ()
@@ -129,7 +132,7 @@ class Reader:
         self.asked = Ask(call, said, False, sent_ms)
 
     def die(self) -> None:
-        """Die: held records are redelivered, and a new process takes this reader's place."""
+        """End this client process: its records are redelivered, and a new process replaces it."""
         world = self.world
         world.say(f"{self.name} dies")
         if self.asked is not None:

@@ -180,7 +180,7 @@ class World:
         return self.random.choice(list(self.current.values())) if self.current else None
 
     def send(self) -> None:
-        """Send a record, within the open transaction or as its first one."""
+        """Send a record in the open transaction, or as the first record of a transaction."""
         instance = self._any()
         if instance is None or instance.must_abort:
             return

@@ -64,7 +64,7 @@ def test_a_bad_value_is_one_line_and_exit_code_2(
 
 
 def test_listeners_may_be_repeated() -> None:
-    """Each --listener adds listeners; one flag may have several."""
+    """Each --listener adds listeners; one --listener may name several listeners."""
     protocols = "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT"
     arguments = ["--listener", "h:1", "--listener", "A://h:2,B://h:3", "--set", protocols]
     listeners = config_of(*arguments).listeners()
@@ -99,7 +99,10 @@ def test_wrong_arguments_exit_with_2(arguments: list[str]) -> None:
 def test_a_mistyped_command_names_the_nearest(
     typed: str, expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error of an unknown command names the most similar one, also by Kafka's script names."""
+    """The error of an unknown command names the most similar command.
+
+    Names of Kafka's scripts count as well.
+    """
     with pytest.raises(SystemExit) as end:
         main([typed, "--list"])
     assert end.value.code == 2

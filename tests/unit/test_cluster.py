@@ -40,7 +40,7 @@ async def test_maintenance_goes_on_after_an_error(
 
 
 async def test_a_reset_waits_for_what_large_requests_are_doing() -> None:
-    """A reset waits for running requests, so that no topic is created after it."""
+    """A reset waits for running requests, so that none of them creates a topic after the reset."""
     nodes = Nodes(None, 1)
     made: list[str] = []
 

@@ -259,9 +259,9 @@ async def test_a_request_costs_no_more_than_its_bounds(name: str, tmp_path: Path
 
 
 async def test_metrics_cost_no_calls(tmp_path: Path) -> None:
-    """A heartbeat that is counted has the same bounds; see benchmarks/metrics.py.
+    """A heartbeat has the same bounds if metrics are counted; see benchmarks/metrics.py.
 
-    It is counted once, for the metrics and for the connection.
+    Each heartbeat is counted once for the metrics and once for the connection.
     """
     broker = Counted()
     await broker.start(tmp_path / "data")
@@ -307,7 +307,7 @@ async def test_a_rebalance_costs_no_more_calls_than_its_bound(tmp_path: Path) ->
 
 
 async def bytes_taken(directory: Path) -> int:
-    """Return the additional bytes in use with GROUPS more idle groups."""
+    """Return the number of bytes that GROUPS idle groups use."""
     broker = Counted()
     await broker.start(directory)
     for number in range(WARM_UP):

@@ -15,7 +15,7 @@ from tests.harness.broker import UNRAISED, MemoryBroker
 
 
 def test_an_exception_after_the_last_call_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step that raises when no call of the broker follows is raised at the end of the test."""
+    """If a step raises after the test's last call of the broker, the end of the test raises."""
     monkeypatch.setattr(metadata, "handle", lambda *_: failing_steps())
     broker = MemoryBroker()
     _, steps = broker.begin(MetadataRequest(), 12)

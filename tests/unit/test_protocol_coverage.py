@@ -1,4 +1,4 @@
-"""The page of served APIs: Kafka's versions, each of them used by a suite."""
+"""The page of served APIs has Kafka's versions, and each version was used by a suite."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_difference_is_explained_where_the_page_says() -> None:
 
 
 def test_uses_are_condensed() -> None:
-    """Versions are grouped by client and suite; unknown and unserved ones are left out."""
+    """Versions are grouped by client and suite; unknown and unserved versions are left out."""
     lines = [
         "tests/clients/test_a.py\tkafka-python\t3.0\t12\t4\n",
         "tests/clients/test_a.py\tkafka-python-3.0\t\t12\t3\n",

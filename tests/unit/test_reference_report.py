@@ -42,7 +42,7 @@ def test_a_difference_is_the_first_part_that_differs(before: Any, now: Any, text
 
 
 def test_equal_differences_share_a_line() -> None:
-    """A line has all names with the same difference; missing and new names are differences."""
+    """All names with the same difference are in one line; a missing or new name differs too."""
     before = {"a": [1], "b": [1], "c": 5, "same": 3, "gone": 4, "varies": 1}
     now = {"a": [2], "b": [2], "c": 6, "same": 3, "extra": 7, "varies": 2}
     assert Report.of_recording(Recording(before, now, {"varies"})) == Report(
@@ -70,7 +70,7 @@ def recording(*answers: dict[str, int]) -> tuple[Suite, list[Path]]:
 
 
 def test_a_suite_with_differences_is_recorded_twice(tmp_path: Path) -> None:
-    """An answer that differs only in one of two recordings is no difference of the release."""
+    """An answer that differs in only one of two recordings does not count as a difference."""
     suite, directories = recording({"a": 2, "b": 2}, {"a": 2, "b": 1})
     found = repeated(suite)(tmp_path, tmp_path / "work")
     assert found.differing == ["a"]
@@ -95,7 +95,7 @@ def test_versions_that_a_release_does_not_serve_are_left_out() -> None:
 
 
 def test_the_segments_have_the_formats_of_all_records_of_groups() -> None:
-    """The facts of the recorded segments have each group and each type of record."""
+    """The facts about the recorded segments cover each group and each record type."""
     found = segments.facts(segments.SEGMENTS)
     names = [name for name in found if " record of type " in name]
     types = {name.split(" of type ")[1].split()[0] for name in names if "offsets" in name}
@@ -109,7 +109,10 @@ def test_the_segments_have_the_formats_of_all_records_of_groups() -> None:
 def test_scenarios_continue_after_the_last_written_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted run keeps its parts; the next run plays the others, and removes the files."""
+    """An interrupted run keeps the files of finished parts.
+
+    The next run plays only the missing parts, and then removes the files.
+    """
     some, *_ = (one for one in all_scenarios() if one.profile == "a")
     other = next(one for one in all_scenarios() if one.profile == "c")
     before = Answers.recorded().kept
@@ -142,7 +145,10 @@ def test_scenarios_continue_after_the_last_written_part(
 
 
 def test_a_scenario_that_a_release_ends_early_differs() -> None:
-    """A scenario with the same problem in all runs is a difference; other ends are unstable."""
+    """A scenario that ends early with the same problem in all runs is a difference.
+
+    A scenario whose runs end differently is unstable.
+    """
     ends = {
         "refused": [["BROKE", "AssertionError: {'error': 'INVALID_CONFIG', 'run': RUN}"]],
         "varies": [["SETUP", "no answer"]],

@@ -1,8 +1,8 @@
 """GroupApi: how the coordinator treats the requests of one group API.
 
 Each API's module declares its `GroupApi` beside the code that serves the API;
-`coordinator.group_apis` is the table of them. A request that names several groups is first split
-into one request per group.
+`coordinator.group_apis` is the table of all these objects. A request that names several groups is
+first split into one request per group.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ Serve = Callable[[Any, Q, "Reply[A]", int, "Effects"], "Computation[object] | No
 class GroupApi(Generic[Q, A]):
     """The table row of one API: requests of type `Q`, responses of type `A`.
 
-    - `serve(group, request, reply, now_ms, effects)` serves a request; if the work may be long,
-      `serve` returns the rest of the work as steps. `serve` gets classic groups, or groups of every
-      kind if `serves_every_kind` is set; None if the API does not serve classic groups.
-    - `serve_kind` maps single kinds to their functions; `coordinator.group_apis` adds the kinds
-      that the API's own module does not know.
-    - `wrong_kind` builds the response for a group of a kind that the API does not serve; without
-      `wrong_kind`, `missing` does.
+    - `serve(group, request, reply, now_ms, effects)` serves a request to a classic group, or to a
+      group of any kind if `serves_every_kind` is set. If the work may be long, `serve` returns the
+      rest of the work as steps. None means that the API does not serve classic groups.
+    - `serve_kind` maps other kinds of groups to the functions that serve them;
+      `coordinator.group_apis` adds kinds that the API's own module does not know.
+    - `wrong_kind` builds the response for a group of a kind that the API does not serve; if
+      `wrong_kind` is None, `missing` builds this response.
     - `refuse(request, caller, error)` builds a response with an error.
     - `missing(request, caller)` builds the response for a group that does not exist.
     - `protocol`: the request fails with UNSUPPORTED_VERSION if the settings disable this protocol.
     - `validate` returns the error of a request that is invalid for every group. If the response to
       an invalid request depends on the settings, `refuse_invalid` builds that response.
     - `creates_group` returns whether the request creates a missing group.
-    - `exclusive`: the request shares no drain, so that it sees the durable state exactly as the log
-      has it (deletions).
+    - `exclusive`: the request shares no append with other requests, so that it sees exactly the
+      state in the log (used for deletions).
     - `at_once`: the request is applied immediately if no other request is waiting, because sharing
       a write saves nothing.
     - `sees_deadlines`: due timers run before the request, unless the request names a member, so
@@ -100,9 +100,9 @@ def describe_api(
 ) -> GroupApi[Q, A]:
     """Return the row of an API that describes groups of one kind with `describe`.
 
-    All other groups are answered with GROUP_ID_NOT_FOUND and a message; after one from
-    ConsumerGroupDescribe, clients send DescribeGroups. `described` is the class of the response to
-    one group, `options` are further fields of the row.
+    A group of another kind gets GROUP_ID_NOT_FOUND and a message; after this error from
+    ConsumerGroupDescribe, clients send DescribeGroups. `described` is the class of one group in the
+    response, `options` are further fields of the row.
     """
     is_not = f"Group {{}} is not a {kind.value} group."
     row: dict[str, Any] = {

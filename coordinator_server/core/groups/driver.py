@@ -1,7 +1,7 @@
 """Settles the writes of the core: append, replay, then callbacks, until no write is left.
 
-The code is pure: the log is an object with one method. The group's task runs the driver for every
-drain, in production and in the simulation.
+The code is pure: the log is an object with one method. The group's task calls `settle` for every
+batch of operations from its mailbox, in production and in the simulation.
 """
 
 from __future__ import annotations

@@ -109,10 +109,10 @@ class StateCall(NamedTuple):
     """A request of a share group to the share coordinator, for all partitions in `start_offsets`.
 
     The call initializes share-partition state with these start offsets and `state_epoch`, or
-    deletes the state if `state_epoch` is None. `answered(group, errors, now_ms, effects)` is called
-    with the response in a separate drain, if the group still exists. `reply` belongs to the client
-    request that waits for the call, or is None; if the group no longer exists, that request starts
-    again. Source: Kafka's Persister, as GroupCoordinatorService calls it.
+    deletes the state if `state_epoch` is None. The response is posted to the group's mailbox; if
+    the group still exists, `answered(group, errors, now_ms, effects)` is called. `reply` belongs to
+    the client request that waits for the call, or is None; if the group no longer exists, that
+    request is submitted again. Source: Kafka's Persister, as GroupCoordinatorService calls it.
     """
 
     start_offsets: Mapping[AssignedSharePartition, int]
@@ -122,12 +122,12 @@ class StateCall(NamedTuple):
 
 
 class Effects:
-    """Collects the effects of one drain of a group's mailbox.
+    """Collects the effects of one batch of operations from a group's mailbox.
 
     `debug` says whether debug events are logged; if not, the core does not build them. `replies`
     can be sent as soon as the writes are settled. `replies_to_writes` depend on records of this
-    drain: if the broker flushes before responses (`flush.messages`), they also wait for the sync.
-    `calls` to the share coordinator are carried out once the writes are settled.
+    batch: if the broker flushes before responses (`flush.messages`), these replies also wait for
+    the flush. `calls` to the share coordinator are carried out once the writes are settled.
     """
 
     __slots__ = (
@@ -157,7 +157,7 @@ class Effects:
         """Set by the driver while the callbacks of a successful append run."""
 
     def reply(self, reply: Reply[Response], response: Response) -> None:
-        """Set the response of a request; it is sent after all writes of the drain are settled."""
+        """Set the response of a request, which is sent after all pending writes are settled."""
         reply.response = response
         (self.replies_to_writes if self.after_append else self.replies).append(reply)
 
@@ -176,7 +176,7 @@ class Effects:
         return write
 
     def ask(self, call: StateCall) -> None:
-        """Call the share coordinator; its response arrives in a separate drain."""
+        """Call the share coordinator, whose response is posted to the group's mailbox."""
         self.calls.append(call)
 
     def event(self, name: str, **fields: object) -> None:
@@ -188,11 +188,11 @@ class Effects:
         self.explained.append(rebalance)
 
     def mark(self) -> tuple[int, int, int, int]:
-        """Return the current end of the effects, for `rewind`."""
+        """Return the current numbers of replies, writes and calls, for `rewind`."""
         return len(self.replies), len(self.replies_to_writes), len(self.writes), len(self.calls)
 
     def rewind(self, mark: tuple[int, int, int, int]) -> None:
-        """Drop the replies, writes and calls added after `mark`, when a bug made them invalid."""
+        """Drop the replies, writes and calls that were added after `mark`, after an exception."""
         replies, replies_to_writes, writes, calls = mark
         del self.replies[replies:], self.replies_to_writes[replies_to_writes:]
         del self.writes[writes:], self.calls[calls:]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Trigger(StrEnum):
-    """The triggers of a rebalance; the triggers in WITHOUT_REBALANCE change a group without one."""
+    """The triggers of rebalances, and of changes without a rebalance (WITHOUT_REBALANCE)."""
 
     MEMBER_JOINED = "member joined"
     MEMBER_LEFT = "member left"
@@ -142,7 +142,10 @@ class Rejoin(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member that was removed. An id that was never used has no client attributes."""
+    """A member that was removed, or a member id that was given out but never used.
+
+    An unused id has no client attributes.
+    """
 
     why: Absence
     member_id: str

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class Group(ABC):
     """One group of any kind; exactly one task owns the group.
 
-    `is_new` is set until a record is written: a new group without records is forgotten. Only
-    records decide the kind of a group: a record that changes the kind creates another object with
-    the same `offsets`.
+    `is_new` is set until a record is written: a new group without records is removed. Only records
+    decide the kind of a group: a record that changes the kind creates another object with the same
+    `offsets`.
     """
 
     kind: ClassVar[GroupKind]
@@ -117,7 +117,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten: it has ended or was never created."""
+        """Whether the group object can be removed: the group has ended or was never created."""
 
     @property
     @abstractmethod

@@ -1,7 +1,8 @@
 """OffsetCommit: store the committed offsets of members and standalone consumers.
 
-The handler has already dropped partitions that do not exist, as Kafka's does, so every partition
-here can be stored. Source: ClassicGroup.validateOffsetCommit, OffsetMetadataManager.commitOffset.
+The handler has already dropped partitions that do not exist, as Kafka's handler does, so every
+partition here can be stored. Source: ClassicGroup.validateOffsetCommit,
+OffsetMetadataManager.commitOffset.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommi
     """Return `response` with `error` on every partition that has no error yet.
 
     The response of a layout is shared and small, so it is copied. Any other response is changed in
-    place, because copying a large one would take too long.
+    place, because copying a large response would take too long.
     """
     if is_frozen(response):
         response = OffsetCommitResponse(
@@ -317,7 +318,7 @@ def _not_stored(response: OffsetCommitResponse, error: ErrorCode) -> OffsetCommi
 
 
 def _java_long(number: int) -> int:
-    """Wrap a sum as a Java long; a retention of 292 million years ends in the past."""
+    """Wrap a sum like a Java long: an enormous retention overflows to an expiry in the past."""
     return (number + 2**63) % 2**64 - 2**63
 
 

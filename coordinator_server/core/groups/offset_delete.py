@@ -1,6 +1,6 @@
 """OffsetDelete: delete offsets of topics without a subscribed member (KIP-496).
 
-The handler has already dropped partitions that do not exist, as Kafka's does.
+The handler has already dropped partitions that do not exist, as Kafka's handler does.
 """
 
 from __future__ import annotations

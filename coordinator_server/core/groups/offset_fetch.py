@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FetchedOffsets(NamedTuple):
-    """The offsets of a group by topic and partition: all requested ones, and possibly others."""
+    """The offsets of a group by topic and partition: at least all requested offsets."""
 
     error: ErrorCode
     by_topic: Mapping[str, Mapping[int, CommittedOffset]]

@@ -161,10 +161,11 @@ class CommittedOffsets:
 class PendingOffsets:
     """Pending offsets by topic, partition and producer id; None marks a superseded offset.
 
-    The offsets have no effect until the marker of their transaction is written (KIP-447). On commit
-    each replaces the stored offset, unless the stored offset is later in the log. The producers of
-    a partition are therefore in the log order of their offsets, and a later stored offset
-    supersedes them: a superseded offset stays pending, but will not replace anything. Source:
+    The offsets have no effect until the marker of their transaction is written (KIP-447). When the
+    transaction commits, each of its offsets replaces the stored offset of the partition, unless the
+    stored offset is later in the log. To decide this, the producers of a partition are kept in the
+    log order of their offsets, and a later stored offset marks all of them as superseded. A
+    superseded offset stays pending, but never replaces the stored offset. Source:
     OffsetMetadataManager's pendingTransactionalOffsets.
     """
 
@@ -227,7 +228,7 @@ class PendingOffsets:
                 del self._partitions_of[producer_id]
 
     def commit(self, producer_id: int) -> list[tuple[str, int, CommittedOffset]]:
-        """Remove the offsets of a committed transaction; return those that are not superseded.
+        """Remove the offsets of a committed transaction; return all that are not superseded.
 
         Each returned offset supersedes the offsets of other transactions that precede it in the
         log.

@@ -4,7 +4,7 @@ A purgatory holds operations that wait for a condition or a deadline (Kafka's
 DelayedOperationPurgatory). Every heartbeat moves a deadline further away, which only sets a number:
 the heap entry stays, and is pushed again when it reaches its old time. So a heartbeat costs no heap
 operation, and neither does a rebalance that renews each member's session. Dead entries are removed
-before they outnumber live ones.
+before they outnumber live entries.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Purgatory(Generic[G]):
     def next_look_ms(self) -> int | None:
         """Return when to check for expired operations; None without operations.
 
-        The time is the earliest deadline, or an earlier time if that deadline was extended: an
-        early check finds nothing and asks again.
+        The time is the earliest deadline, or an earlier time if a deadline was extended. A check
+        that is too early finds no expired operation; the caller then calls this again.
         """
         heap = self._heap
         while heap:

@@ -75,7 +75,7 @@ def expire_offsets(group: Group, now_ms: int, effects: Effects) -> Steps:
 
 def _is_expired(group: Group, stored: CommittedOffset, now_ms: int) -> bool:
     if stored.expire_timestamp != NO_EXPIRE_TIMESTAMP:
-        return now_ms >= stored.expire_timestamp  # the expiry time of OffsetCommit 2 to 4
+        return now_ms >= stored.expire_timestamp  # set by OffsetCommit v2 to v4
     return now_ms - group.expiry_starts_ms(stored) >= group.settings.offsets_retention_ms
 
 

@@ -2,8 +2,8 @@
 
 The acknowledgements of one request for one partition succeed or fail together. The records change
 state here; the change takes effect once it is written (`SharePartition.persist`), and a refused
-request is rolled back before any other code sees the change. Renewed locks are renewed at once,
-even if the request then fails, and are never written.
+request is rolled back before any other code sees the change. RENEW extends an acquisition lock at
+once, even if the request then fails; locks are never written.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _AcknowledgeRequest:
         first, last = said.first_offset, said.last_offset
         start_offset = self._partition.start_offset
         if last < start_offset:
-            return None  # the range is below the log start offset
+            return None  # all offsets are below the start offset
         in_flight = self._partition.in_flight
         floor = in_flight.floor(first)
         if floor is None and first < start_offset:
@@ -176,7 +176,7 @@ class _AcknowledgeRequest:
     def _pieces(
         self, batch: InFlightBatch, first: int, last: int, types: Sequence[int]
     ) -> Iterator[tuple[Run | None, int]]:
-        """Yield the acknowledged runs of a batch, each with its type; a None run is a pause.
+        """Yield the acknowledged runs of a batch, each with its type; None ends a step.
 
         Offsets below the start offset are skipped, because they are done.
         """

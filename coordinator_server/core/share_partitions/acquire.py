@@ -203,7 +203,7 @@ class _Acquisition:
                 self._acquire_run(batch, batch.runs[0])
 
     def _is_throttled(self, batch: InFlightBatch) -> bool:
-        """Return whether records of a batch reached the delivery count for smaller pieces."""
+        """Return whether records of a batch have reached the delivery count `throttle_limit`."""
         limit = self._settings.throttle_limit
         if not batch.by_offset:
             run = batch.runs[0]
@@ -233,7 +233,7 @@ class _Acquisition:
             delivered = run.delivery_count
             is_last_time = isolates and delivered == limit - 1
             if is_last_time and acquired:
-                break  # leave this run to the next fetch, which acquires it alone
+                break  # the next fetch acquires this run alone
             if delivered >= throttle_limit and throttled_max < 0:
                 throttled_max = max(1, len(batch) >> (delivered - throttle_limit + 1))
             first = max(run.first, base)
@@ -242,7 +242,7 @@ class _Acquisition:
                 stop_at = 1
             else:
                 stop_at = max_records - acquired if self._is_record_limit else wanted + 1
-                # As in Kafka, stop only at exactly this limit: a higher count does not stop.
+                # As in Kafka, `throttled_max` has no effect once `acquired` has reached it.
                 if acquired < throttled_max:
                     stop_at = min(stop_at, throttled_max - acquired)
             count = min(wanted, stop_at)
@@ -267,8 +267,8 @@ class _Acquisition:
         """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
         # A log batch can begin below `first` if the state was just loaded or the log start offset
-        # has moved. In the second case Kafka acquires the whole batch if a member holds earlier
-        # records.
+        # has moved. If the log start offset has moved and a member holds earlier records, Kafka
+        # acquires the whole batch.
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)

@@ -31,9 +31,9 @@ ALL = 2**63 - 1
 class FetchedBatches:
     """The batches in `records`, which starts with a complete batch.
 
-    Batches after `stop_offset` are left out; `stop_offset` is `most` above the first base offset,
-    or above `floor_offset` if that is higher. `aborted` has the aborted transactions as (producer
-    id, first offset), and is empty if the group also reads uncommitted records.
+    Batches after `stop_offset` are left out. `stop_offset` is the first base offset or
+    `floor_offset`, whichever is higher, plus `most`. `aborted` has the aborted transactions as
+    (producer id, first offset), and is empty if the group also reads uncommitted records.
     """
 
     __slots__ = ("_end", "_fields", "aborted", "base_offsets", "records", "stop_offset")
@@ -74,7 +74,7 @@ class FetchedBatches:
         return max(self._last_of(index), offset) if index >= 0 else offset
 
     def slice(self, first: int, last: int) -> bytes:
-        """Return the batches from the one with offset `first` to the one with `last`."""
+        """Return the batches from the batch with offset `first` to the batch with offset `last`."""
         low = max(bisect_right(self.base_offsets, first) - 1, 0)
         high = max(bisect_right(self.base_offsets, last) - 1, low)
         return self.records[self._fields[low][_POSITION] : self._end_of(high)]

@@ -60,7 +60,7 @@ class Undo(NamedTuple):
 class Run:
     """Consecutive offsets of a batch, `first` to `last`, with equal attributes.
 
-    `undo` is set while a change is being written; until then no other change is allowed.
+    `undo` is set while a change is being written; during the write no other change is allowed.
     """
 
     __slots__ = ("delivery_count", "first", "last", "lock", "member_id", "state", "undo")
@@ -284,7 +284,7 @@ class InFlightBatches:
         return batches[low : bisect_right(batches, last, low, key=_first_offset)]
 
     def after(self, offset: int) -> InFlightBatch:
-        """Return the first batch that begins above `offset`; there must be one."""
+        """Return the first batch that begins above `offset`; such a batch must exist."""
         return self._batches[bisect_right(self._batches, offset, key=_first_offset)]
 
     def is_done_at(self, offset: int) -> bool:
@@ -293,7 +293,10 @@ class InFlightBatches:
         return batch is not None and batch.run_at(offset).is_done
 
     def last_done(self, start_offset: int, gap_start_offset: int | None) -> tuple[int, int]:
-        """Return the last of the leading done offsets (or -1), and how many are in flight."""
+        """Return the end of the leading done records (-1 without any), and their number.
+
+        Only offsets from `start_offset` on are counted.
+        """
         last_done, done_count = -1, 0
         for batch in self._batches:
             if gap_start_offset is not None and batch.last_offset >= gap_start_offset:

@@ -72,7 +72,7 @@ class SharePersister(Protocol):
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Initialize the state of a share partition, or again with a higher `state_epoch`."""
+        """Initialize the state of a share partition; a higher `state_epoch` replaces the state."""
 
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]

@@ -52,7 +52,7 @@ class ShareSession:
     def update(
         self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]
     ) -> Iterator[None]:
-        """Add partitions of a request, then remove the forgotten ones, in steps."""
+        """Add partitions of a request, then remove forgotten partitions, in steps."""
         for key in added:
             self.partitions.setdefault(key, True)
             yield
@@ -68,7 +68,7 @@ class ShareSession:
     def has_news(self, key: PartitionKey, *, has_records: bool, has_error: bool) -> bool:
         """Return whether the response must include a partition; record the reported state.
 
-        An error is reported until it is gone, and then once more as gone.
+        A partition with an error is included in every response, and once more after the error.
         """
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
@@ -81,7 +81,7 @@ class ShareSession:
 
 
 class Disconnected(NamedTuple):
-    """The session that ends with a connection, and the group id if it was the group's last."""
+    """The session that ends with a connection; the group id if the group has no more sessions."""
 
     session: ShareSession | None
     empty_group_id: str | None
@@ -117,7 +117,7 @@ class ShareSessionCache:
     def open(
         self, key: ShareSessionKey, partitions: dict[PartitionKey, bool], connection: Hashable
     ) -> ShareSession | None:
-        """Open a session in place of the member's current one; None if there are too many."""
+        """Open a session in place of the member's current one; None at the session limit."""
         self.remove(key)
         if len(self._sessions) >= self._max_sessions:
             return None
@@ -129,7 +129,8 @@ class ShareSessionCache:
     def remove(self, key: ShareSessionKey) -> ShareSession | None:
         """End a session and return it, or None.
 
-        The connection stays known, because its end can leave the group without a session.
+        The session's connection stays in the cache: when the connection ends, `disconnected` must
+        know the group, which may have no session left.
         """
         session = self._sessions.pop(key, None)
         if session is not None:

@@ -42,7 +42,10 @@ class ShareSettings(NamedTuple):
 
     @property
     def throttle_limit(self) -> int:
-        """The delivery count from which records come in smaller batches: half of the limit."""
+        """The delivery count from which records are acquired in smaller batches.
+
+        This is half of `delivery_count_limit`, but at least LEAST_THROTTLE_LIMIT.
+        """
         return max(LEAST_THROTTLE_LIMIT, (self.delivery_count_limit + 1) // 2)
 
     def of_group(self, configs: Mapping[str, str]) -> ShareSettings:

@@ -5,8 +5,9 @@ Kafka's SharePartition without locks, because everything runs in one thread. `ac
 records consumers get, `acknowledge` handles their acknowledgements; this module has the offsets,
 the lock expiry, and the persisted state.
 
-The callbacks: `changed()` when waiting fetches may get records; `gave_up(records)` for records that
-are not delivered again; `send_dead_letters(records)` for records of the dead letter queue.
+Callbacks: `changed()` is called when waiting fetches may get records, `gave_up(records)` for
+records that are not delivered again, and `send_dead_letters(records)` for records that belong in
+the dead letter queue.
 """
 
 from __future__ import annotations
@@ -236,7 +237,10 @@ class SharePartition:
         return self.end_offset + 1
 
     def can_acquire(self) -> bool:
-        """Return whether records can be acquired: below the limit, or some were released."""
+        """Return whether records can be acquired.
+
+        True if released records are available or the in-flight limit is not reached.
+        """
         if self.next_fetch_offset() != self.end_offset + 1:
             return True
         most = self.settings.partition_max_record_locks

@@ -46,7 +46,7 @@ class ShareGroupOffset(NamedTuple):
 
 
 class ShareSnapshot(NamedTuple):
-    """The whole state of a share partition; a None state is the tombstone of a deleted one."""
+    """The whole state of a share partition; if `state` is None, the tombstone of the partition."""
 
     key: SharePartitionKey
     state: ShareGroupOffset | None

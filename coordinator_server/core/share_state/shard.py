@@ -1,7 +1,7 @@
 """The share partitions whose keys belong to one partition of `__share_group_state`.
 
-Source: ShareCoordinatorShard, with its checks in its order. Requests return a `StateDecision`; only
-`replay` changes the state, with the records of decisions or of the log.
+The checks and their order are those of ShareCoordinatorShard. Requests return a `StateDecision`;
+the state changes only when `replay` applies the record of a decision or of the log.
 """
 
 from __future__ import annotations
@@ -273,7 +273,8 @@ class ShareCoordinatorShard:
     ) -> ShareRecord:
         """Return an update, or a snapshot after enough updates.
 
-        The start offset never moves back. A delivery-complete count belongs to its start offset.
+        If the write has a lower start offset, the current start offset and delivery-complete count
+        are kept.
         """
         state = entry.state
         start_offset = max(write.start_offset, state.start_offset)

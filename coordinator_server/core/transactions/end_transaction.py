@@ -43,7 +43,7 @@ def end_transaction(
     if metadata is None or metadata.is_new:
         return refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_v2 = client_version >= TRANSACTIONS_V2
-    if is_v2 and metadata.state.is_ending:  # v2 checks the state before the producer
+    if is_v2 and metadata.state.is_ending:  # v2 checks the state before producer id and epoch
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     is_retry = is_v2 and _is_retry(metadata, producer_id, producer_epoch)
     if metadata.producer_id != producer_id and not is_retry:
@@ -53,7 +53,7 @@ def end_transaction(
     if metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     if metadata.state is TransactionState.ONGOING:
-        if is_retry:  # the request is a retry for an earlier transaction
+        if is_retry:  # the client retries the end of an earlier transaction
             return refused(ErrorCode.PRODUCER_FENCED)
         return _decided(
             _prepared(metadata, commits, client_version, now_ms, new_producer_id), is_v2=is_v2
@@ -99,10 +99,10 @@ def _unchanged(metadata: TransactionMetadata, error: ErrorCode) -> TransactionDe
 
 
 def _is_retry(metadata: TransactionMetadata, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a request of v2 has the epoch or id from before the latest end.
+    """Return whether a v2 request has the producer id and epoch from before the latest EndTxn.
 
-    As in Kafka, any request with the previous epoch counts as a retry, even if the latest end was
-    of v1.
+    As in Kafka, any request with the previous epoch counts as a retry, even if the latest EndTxn
+    used transactions v1.
     """
     if metadata.state is TransactionState.EMPTY:
         return False

@@ -89,7 +89,10 @@ def _begun(metadata: TransactionMetadata) -> TransactionDecision:
 
 
 def _may_go_on(metadata: TransactionMetadata, expected: ProducerIdAndEpoch) -> bool:
-    """Return whether the producer id is the latest one, or was before an unanswered rotation.
+    """Return whether the producer may continue with the producer id that it sends.
+
+    The id must be the latest id, or the previous id if the producer exhausted its epochs and may
+    have missed the response with the latest id.
 
     Source: isValidProducerId.
     """

@@ -124,7 +124,7 @@ def test_who_may_ask(
 
 
 def test_a_token_is_made() -> None:
-    """A created token is returned with all fields; the requester since version 3."""
+    """A created token is returned with all fields; the requester is returned since version 3."""
     broker = TokenBroker(KEYED)
     bob = CreatableRenewers(principal_type="User", principal_name="bob")
     made = broker.create(owner_principal_type="User", owner_principal_name="carol", renewers=[bob])

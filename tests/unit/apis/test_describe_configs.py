@@ -51,7 +51,7 @@ def describe(
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_the_configs_of_a_topic(version: int) -> None:
-    """All 37 topic configs have value and source; their type since version 3."""
+    """All 37 topic configs have a value and a source, and since version 3 a type."""
     result = describe(broker(), TOPIC, "t", version=version)
     told = {
         one.name: (one.value, one.config_source, one.config_type, one.read_only, one.is_sensitive)
@@ -212,7 +212,7 @@ def test_resources_that_are_not_there(kind: int, name: str, error: ErrorCode, te
 
 
 def test_the_settings_of_the_broker() -> None:
-    """All settings are listed under the broker's id; those of the start have the static source."""
+    """All settings are listed under the broker's id; those set at the start are static."""
     made = broker(num_partitions="4")
     result = describe(made, BROKER, "1", include_synonyms=True)
     told = {one.name: one for one in result.configs}

@@ -131,7 +131,8 @@ def test_a_batch_that_exceeds_the_limit_has_no_list_of_aborted_transactions() ->
 def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
     """The last stable offset is the start of the oldest open transaction.
 
-    Ending a younger one wakes no fetch; ending the oldest makes both readable.
+    Ending a younger transaction wakes no fetch; ending the oldest transaction makes the records of
+    both readable.
     """
     stage = Stage()
     stage.send(1)

@@ -16,7 +16,7 @@ MESSAGE = ErrorCode.INVALID_REQUEST.message
 @pytest.mark.parametrize("version", [1, 3])
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 def test_one_coordinator(version: int, key_type: int) -> None:
-    """Up to version 3 the request has one key, and the message without an error is NONE."""
+    """Up to version 3 the request has one key; without an error the message is `NONE`."""
     request = FindCoordinatorRequest(key="g", key_type=key_type)
     answer = TransactionBroker().ask(request, version)
     assert (answer.error_code, answer.error_message, answer.node_id) == (0, "NONE", 1)

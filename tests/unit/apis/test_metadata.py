@@ -62,7 +62,7 @@ def test_a_topic_with_its_partitions(version: int) -> None:
 
 
 def test_all_topics() -> None:
-    """A null list requests all topics; an empty list requests none, but all in version 0."""
+    """A null list requests all topics; an empty list requests none, or all topics in version 0."""
     broker = MemoryBroker()
     broker.topics.create("a", 1, {})
     broker.topics.create_internal("__consumer_offsets")
@@ -78,7 +78,7 @@ def test_all_topics() -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 3, 4, 5, 7, 13])
 def test_an_asked_for_topic_is_created(version: int) -> None:
-    """The response that reports a created topic lists it after the existing ones."""
+    """A topic that the request creates is listed after the existing topics."""
     broker = MemoryBroker(num_partitions="3")
     broker.topics.create("old", 1, {})
     first = ask(broker, request("new", "a b", "old"), version)
@@ -95,7 +95,10 @@ def delete(broker: MemoryBroker, *names: str) -> None:
 
 
 def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> None:
-    """Each request within this time gets UNKNOWN_TOPIC_OR_PARTITION; other topics are created."""
+    """A topic is not auto-created within 500 ms after its deletion.
+
+    A request for the topic gets UNKNOWN_TOPIC_OR_PARTITION; other topics are created.
+    """
     broker = MemoryBroker(MemoryDisk(), 2)
     ask(broker, request("a", "b"))
     delete(broker, "a", "b")
@@ -109,7 +112,10 @@ def test_a_topic_is_not_created_again_for_half_a_second_after_its_deletion() -> 
 
 
 def test_only_deletions_of_the_last_half_second_are_kept_in_memory() -> None:
-    """A deletion drops earlier ones. A topic that is deleted twice is kept from the second time."""
+    """Each new deletion drops the entries of deletions that are older than 500 ms.
+
+    If a topic is deleted twice, the 500 ms count from the second deletion.
+    """
     broker = MemoryBroker()
     deletions = broker.shared.recent_deletions
     deletions.add(["a", "b"])
@@ -225,9 +231,10 @@ def test_known_topics_come_first_and_each_once() -> None:
 
 
 def test_authorized_operations_only_if_asked_for() -> None:
-    """Operations are -2147483648 unless requested; then all, as without an authorizer.
+    """Operations are -2147483648 unless requested.
 
-    Nonexistent names also have operations, unknown ids do not.
+    Without an authorizer all operations are returned, also for nonexistent names, but not for
+    unknown ids.
     """
     broker = MemoryBroker()
     broker.topics.create("t", 1, {})

@@ -31,7 +31,7 @@ Answer = list[tuple[str, list[tuple[int, int]]]]
     ],
 )
 def test_what_is_unknown_comes_first(asked: Topics, answered: Answer) -> None:
-    """Nonexistent partitions are answered before the group's."""
+    """In the response nonexistent partitions come before partitions of the group."""
     broker = GroupBroker()
     broker.commit("g", 5)
     request = OffsetDeleteRequest(

@@ -186,7 +186,10 @@ def test_bad_batches(records: bytes | None, error: ErrorCode) -> None:
 
 
 def test_a_transactional_batch_needs_a_transaction() -> None:
-    """A transactional batch needs a known transactional id in the request; a plain one does not."""
+    """A transactional batch needs a known transactional id in the request.
+
+    A plain batch needs no transactional id.
+    """
     made = TransactionBroker()
     records = batch(b"a", transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

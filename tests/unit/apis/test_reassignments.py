@@ -122,7 +122,7 @@ async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
 
 
 async def test_a_reassignment_is_cancelled() -> None:
-    """Cancelling restores the old replicas; a second time it gets NO_REASSIGNMENT_IN_PROGRESS."""
+    """Cancelling restores the old replicas; cancelling again gets NO_REASSIGNMENT_IN_PROGRESS."""
     nodes = started((1, 2))
     await nodes.cluster.stop_broker(3)
     assert alter(nodes, (0, [3])) == [0]
@@ -211,7 +211,7 @@ async def test_a_group_stays_where_its_leader_stays() -> None:
 
 
 async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions whose change cannot be written get the error of the disk; other ones do not."""
+    """Partitions whose change cannot be written get the error of the disk; others are changed."""
     nodes = started((1, 2), (1, 2))
 
     def fail(topics: object) -> Steps:

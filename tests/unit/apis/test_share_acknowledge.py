@@ -156,7 +156,10 @@ def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
 
 
 def test_one_timer_rings_for_all_locks() -> None:
-    """One timer covers all locks: set for the earliest one, and again if it fires too early."""
+    """One timer covers all locks of a share partition.
+
+    The timer is set for the earliest lock, and set again if it fires before a lock expires.
+    """
     broker = ShareBroker(group_share_min_record_lock_duration_ms="1000")
     broker.produce("t", 1, 1, 1)
     for epoch in range(3):

@@ -54,7 +54,8 @@ def test_records_are_acquired(version: int) -> None:
 def test_the_first_answer_names_all_partitions() -> None:
     """The first response lists all partitions.
 
-    Later responses list only partitions with records, errors or acknowledgements, and new ones.
+    Later responses list only new partitions, and partitions with records, errors or
+    acknowledgements.
     """
     broker = reading(T0, T1)
     broker.produce("t", 1)
@@ -271,7 +272,7 @@ def test_a_group_that_is_far_behind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_the_batches_of_what_was_acquired_come() -> None:
-    """A record in the middle of a batch returns its whole batch, and no other batch."""
+    """If a record within a batch is acquired, the response has its whole batch and no other."""
     broker = ShareBroker()
     broker.produce("t", 3, 5, 3)
     broker.fetch(T0)
@@ -713,9 +714,9 @@ def test_where_to_begin_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_last_client_of_a_group_goes() -> None:
-    """When the last client of a group leaves, its state is dropped; other groups keep theirs.
+    """When the last client of a group leaves, the group's share partitions are dropped.
 
-    The next client loads the state again.
+    Other groups keep their share partitions. The next client loads the state again.
     """
     broker = ShareBroker()
     broker.initialize("t", 0, "other")

@@ -25,7 +25,7 @@ class Topics:
         self._counts = counts
 
     def metadata(self, names: list[str]) -> Any:
-        """Return a response with those topics, and an error for others."""
+        """Return the known topics, and an error for every other topic."""
         return SimpleNamespace(
             topics=[
                 SimpleNamespace(

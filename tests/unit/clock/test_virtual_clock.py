@@ -76,7 +76,10 @@ def test_what_is_due_fires_though_time_is_frozen() -> None:
 
 
 def test_timers_fire_in_the_order_of_their_times() -> None:
-    """Timers fire at their own millisecond; timers of one millisecond in the order of setting."""
+    """Timers fire at their own millisecond.
+
+    Timers of the same millisecond fire in the order in which they were set.
+    """
     time = VirtualTime()
     for name, seconds in (("c", 300.0), ("a", 45.0), ("d", 300.0), ("b", 299.9)):
         time.clock.call_later(seconds, time.note(name))

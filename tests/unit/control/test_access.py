@@ -232,7 +232,7 @@ async def test_acls_for_hosts(nodes: Accessed, monkeypatch: pytest.MonkeyPatch) 
 async def test_metrics_need_every_topic_and_group(nodes: Accessed) -> None:
     """An ACL for all names is not enough for the metrics if another ACL denies a topic or group.
 
-    The metrics are off here, therefore 404 is the answer to a user who may see them.
+    Metrics are disabled in this test, so a user who may see them gets 404.
     """
 
     async def status() -> int:

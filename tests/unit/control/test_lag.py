@@ -30,7 +30,7 @@ class Lagging(VirtualTimeNodes):
         self.metrics = metrics_lag.LagReader(self.cluster)
 
     async def lag(self) -> dict[str, Any]:
-        """Return the lag in `t`; the metrics have the same age."""
+        """Return the lag in `t`, after checking that the metrics have the same age."""
         request = ControlRequest(self.cluster, {"GROUP": "g"}, {}, b"", state=self.state)
         (row,) = (await lag(request))["partitions"]
         (metric,) = run_all(self.metrics.read())
@@ -47,7 +47,10 @@ def nodes() -> Lagging:
 
 
 async def test_a_marker_has_no_age_and_a_later_record_has(nodes: Lagging) -> None:
-    """If only a transaction marker is unread, the age is 0; a record after it has its age."""
+    """If only a transaction marker is unread, the age is 0.
+
+    If a record follows the marker, the age is that of the record.
+    """
     end = EndTransaction(
         producer_id=1, producer_epoch=0, commits=True, coordinator_epoch=0, transaction_version=0
     )

@@ -26,7 +26,7 @@ def nodes() -> VirtualTimeNodes:
 
 
 async def test_only_changes_are_kept(nodes: VirtualTimeNodes) -> None:
-    """A sample with the lag of the sample before is dropped; a removed group has no samples."""
+    """A sample is dropped if the lag has not changed; a removed group has no samples."""
     samples = LagHistory(nodes.cluster)
     for offset in (None, None, 3, 3, 5):
         if offset is not None:

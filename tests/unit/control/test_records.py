@@ -132,7 +132,7 @@ def test_records_that_are_skipped_are_steps(nodes: VirtualTimeNodes) -> None:
 
 
 async def produce(nodes: VirtualTimeNodes, new_records: Sequence[Any]) -> list[dict[str, int]]:
-    """Write records to `large` as text; return their places."""
+    """Write records to `large` as text; return where each record was written."""
     body = json.dumps({"records": new_records, "format": "text"}).encode()
     answer = await records.produce(request_of(nodes, "records produce", {}, body=body))
     places: list[dict[str, int]] = answer["records"]
@@ -154,7 +154,7 @@ def ends(nodes: VirtualTimeNodes) -> list[int]:
 
 
 async def test_batches_keep_to_max_message_bytes(nodes: VirtualTimeNodes) -> None:
-    """Many records are split into batches that the topic accepts; headers count."""
+    """Many records are split into batches that the topic accepts; record headers count as well."""
     configure(nodes, max_message_bytes="2000")
     header = ["name", "y" * 60]
     wanted = [{"value": "x" * 20, "headers": [header], "partition": 0}] * 100

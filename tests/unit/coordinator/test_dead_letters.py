@@ -129,7 +129,7 @@ def test_copies_have_key_and_value(compression: Compression) -> None:
 
 @pytest.mark.parametrize("deleted", [1, 2, 3])
 def test_copies_of_records_that_are_gone_are_headers(deleted: int) -> None:
-    """Records below the log start offset have no copies; the records above have."""
+    """Dead letters of records below the log start offset have no copies of key and value."""
     broker = make()
     broker.configure(COPY)
     broker.produce("t", 2, 1)

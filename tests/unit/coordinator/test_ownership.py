@@ -1,4 +1,4 @@
-"""Groups follow the leader of their partition: the coordinator, and a change of it."""
+"""Groups follow the leader of their partition: the coordinator, and a change of the coordinator."""
 
 from __future__ import annotations
 
@@ -265,7 +265,10 @@ def test_every_broker_follows_a_new_offsets_topic() -> None:
 def test_what_follows_a_refusal_at_once_meets_no_closed_partition(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A request handled right after the response to a parked one meets no closed partition."""
+    """A parked join is answered when the offsets topic is deleted.
+
+    A commit that the client sends right after this response is served by the new topic.
+    """
     nodes, leader, *_ = started(group_initial_rebalance_delay_ms="3000")
     parked = nodes.send(join_request("g"), 3, node_id=leader)
     nodes.turn()

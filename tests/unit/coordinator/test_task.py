@@ -340,7 +340,7 @@ def test_a_bug_in_a_large_request(context: GroupContext, monkeypatch: pytest.Mon
 
 
 def test_a_bug_beside_what_has_begun_its_steps() -> None:
-    """A bug also fails a stepwise request that has started on the dropped group."""
+    """A bug also fails a request whose steps have started on the group before its reload."""
     context = ConsumerContext()
     context.broker.survives_bugs = True
     context.joined(context.member("a", "three"))

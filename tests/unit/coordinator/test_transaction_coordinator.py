@@ -86,7 +86,7 @@ def test_records_that_come_after_the_end_are_refused(version: int) -> None:
 
 
 def test_a_new_producer_fences_the_old_one() -> None:
-    """A new producer aborts the open transaction of the old one before it starts."""
+    """Before a new producer starts, the open transaction of the old producer is aborted."""
     broker = TransactionBroker()
     old = in_transaction(broker, 0)
     new = broker.init()

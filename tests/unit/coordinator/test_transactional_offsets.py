@@ -165,7 +165,7 @@ def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None
 
 
 def test_a_group_that_cannot_be_served_at_first_gets_nothing_unverified() -> None:
-    """A commit is refused if the offsets topic cannot be created, without pending offsets."""
+    """If the offsets topic cannot be created, a commit is refused and no offset is pending."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.disk.fail_at(0)
@@ -231,7 +231,7 @@ def test_a_group_that_has_ended_takes_nothing() -> None:
 
 
 def test_a_group_that_does_not_exist() -> None:
-    """A commit without a generation creates the group; with a generation it is refused.
+    """A commit without a generation creates the group; a commit with a generation is refused.
 
     An empty group id is invalid.
     """
@@ -329,7 +329,7 @@ def test_a_deleted_topic_takes_pending_offsets_with_it() -> None:
 
 
 def test_the_marker_waits_for_a_group_that_is_busy() -> None:
-    """A group in a long operation delays the marker of its partition, which is retried."""
+    """A group in a long operation delays the marker of its partition; the marker is retried."""
     broker = TransactionBroker()
     producer = pending(broker, 10)
     task = broker.groups.tasks[GROUP]
@@ -341,7 +341,10 @@ def test_the_marker_waits_for_a_group_that_is_busy() -> None:
 
 
 def test_a_snapshot_holds_what_is_pending() -> None:
-    """A snapshot has pending offsets in log order, with metadata, epoch and superseded ones."""
+    """A snapshot has pending offsets in log order, with metadata and epoch.
+
+    Superseded offsets are in the snapshot, too.
+    """
     broker = TransactionBroker()
     pending(broker, 10, 20)
     broker.commit(GROUP, 6)

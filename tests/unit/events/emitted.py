@@ -21,7 +21,7 @@ class UnseenError(AssertionError):
 
 
 class Emitted(NamedTuple):
-    """An event at one place; `has_traceback` with exc_info."""
+    """An event that is emitted at one place; `has_traceback` is set if exc_info is passed."""
 
     name: str
     fields: frozenset[str]

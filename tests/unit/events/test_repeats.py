@@ -36,7 +36,10 @@ def reason(partition: str, number: int) -> str:
 
 
 def test_one_line_then_a_count_every_ten_seconds() -> None:
-    """The first failure is written at once; the next line, after 10 s, counts the omitted ones."""
+    """The first failure is written at once.
+
+    The next line, after 10 s, has the number of omitted failures.
+    """
     seconds = Seconds()
     kinds = Repeats(seconds)
     assert count(kinds, "log.failed", {"reason": "x"}) == 0
@@ -69,7 +72,7 @@ def test_a_full_volume_is_one_kind(number: int) -> None:
 
 
 def test_a_group_in_a_loop_is_some_lines() -> None:
-    """A group that rebalances in a loop is limited; other groups are not."""
+    """Lines of a group that rebalances in a loop are limited; other groups are not limited."""
     seconds = Seconds()
     kinds = Repeats(seconds)
     most = VOCABULARY["generation.started"].most_in_period

@@ -88,7 +88,7 @@ def test_epoch_zero_opens_a_session() -> None:
 
 
 def test_an_incremental_request_changes_adds_and_forgets() -> None:
-    """A request changes offsets, adds and forgets partitions; the others stay."""
+    """A request changes offsets, adds partitions and forgets partitions; all others stay."""
     sessions = cache()
     session = opened(sessions, "a", "b", "c")
     context = context_of(
@@ -101,7 +101,7 @@ def test_an_incremental_request_changes_adds_and_forgets() -> None:
 
 
 def test_a_wrong_epoch_changes_nothing() -> None:
-    """An old or future epoch gets INVALID_FETCH_SESSION_EPOCH; the right one still works."""
+    """An old or future epoch gets INVALID_FETCH_SESSION_EPOCH; the right epoch still works."""
     sessions = cache()
     session = opened(sessions, "a")
     for epoch in (2, 7):
@@ -202,7 +202,7 @@ def test_without_a_free_slot_there_is_no_session() -> None:
 
 
 def test_an_idle_session_gives_way() -> None:
-    """A session that is idle for two minutes is evicted; an active one is kept."""
+    """A session that is idle for two minutes is evicted; an active session is kept."""
     sessions = cache(slots=2)
     first, second = opened(sessions, "a"), opened(sessions, "b")
     context_of(sessions, request(session=first, epoch=1), 12, EVICTION_MS)

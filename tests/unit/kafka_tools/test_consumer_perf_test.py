@@ -24,7 +24,7 @@ AT_S = time.mktime((2026, 3, 4, 15, 6, 7, 0, 0, -1)) + 0.089
     ],
 )
 def test_patterns(pattern: str, text: str) -> None:
-    """Each run of letters is a number, padded with zeros to its length."""
+    """Each run of equal letters is printed as a number, padded with zeros to the run's length."""
     assert date_format(pattern)(AT_S) == text
 
 

@@ -80,7 +80,7 @@ def columns(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
 
 @pytest.mark.parametrize("error", [None, ClientError(ErrorCode.UNSUPPORTED_VERSION)])
 def test_classic_groups_are_described_by_the_older_api(error: ClientError | None) -> None:
-    """A group that the new API refuses, or a broker without that API, uses the old API."""
+    """If the new API refuses the group, or the broker lacks the new API, the old API is used."""
     client = Coordinator(error)
     (group,) = read_groups(cast(Client, client), ["old"])
     assert (group.state, group.epoch, group.target_epoch) == ("Stable", None, None)

@@ -25,7 +25,7 @@ def fetched(*values: bytes, first: int = 0, watermark: int = 9) -> Any:
 
 
 def test_equal_replicas_are_verified_up_to_the_shortest() -> None:
-    """Equal replicas are verified up to the end of the shortest one."""
+    """Equal replicas are verified up to the end of the shortest replica."""
     assert compare_batches("t-0", {1: fetched(b"a", b"b"), 2: fetched(b"a", b"b")}) == 2
     assert compare_batches("t-0", {1: fetched(b"a", b"b"), 2: fetched(b"a")}) == 1
     assert compare_batches("t-0", {1: fetched(b"a"), 2: fetched()}) is None

@@ -103,7 +103,7 @@ async def test_the_request_goes_on_after_the_check() -> None:
 
 
 async def test_a_partition_that_a_request_names_twice() -> None:
-    """If a partition is named twice, its long batch and the one after it are both stored."""
+    """If a partition is named twice, both batches are stored, although the first is long."""
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     asked = request(t=LONG)
@@ -115,7 +115,10 @@ async def test_a_partition_that_a_request_names_twice() -> None:
 
 
 async def test_a_topic_that_is_deleted_during_the_check() -> None:
-    """If a topic is deleted during the check, its partition is unknown; others are stored."""
+    """If a topic is deleted during the check, its partition is unknown.
+
+    The other batches are stored.
+    """
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     call = produced(broker, u=batch(b"a"), t=LONG)
@@ -147,9 +150,9 @@ async def test_a_topic_that_is_created_again_during_the_check() -> None:
 
 @pytest.mark.parametrize("version", [11, 12])
 async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
-    """If its transaction ends during the check, the batch is refused (KIP-890).
+    """If the transaction ends during the check, the batch is refused (KIP-890).
 
-    Otherwise it would open a transaction that no client ends.
+    Otherwise the batch would open a transaction that no client ends.
     """
     broker = TransactionBroker()
     flusher = ManualFlusher()

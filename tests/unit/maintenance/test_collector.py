@@ -20,7 +20,7 @@ def unfrozen() -> Iterator[None]:
 
 @pytest.mark.parametrize(("lasted_ms", "is_frozen"), [(LONG_MS / 2, False), (2 * LONG_MS, True)])
 def test_what_takes_long_is_looked_at_once(lasted_ms: float, is_frozen: bool) -> None:
-    """After a long collection its objects are frozen and not collected again."""
+    """Objects that survive a long collection are frozen and not collected again."""
     times_s = iter((5.0, 5.0 + lasted_ms / 1000))
     timer = CollectionTimer(lambda: next(times_s))
     timer("start", {})

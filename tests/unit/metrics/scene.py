@@ -25,7 +25,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parsed(text: str, *, openmetrics: bool = False) -> Samples:
-    """Return the samples of an exposition by name and sorted labels; fail if one occurs twice."""
+    """Return the samples of an exposition by name and sorted labels; fail for a repeated sample."""
     parse = parse_openmetrics if openmetrics else text_string_to_metric_families
     samples: Samples = {}
     for family in parse(text):

@@ -81,7 +81,7 @@ def committing(group: str, *offsets: tuple[int, int]) -> bytes:
 
 
 async def test_ten_heartbeats_are_ten(nodes: CountingNodes) -> None:
-    """Ten heartbeats are ten requests with ten latencies, and their bytes are those on the wire."""
+    """Ten heartbeats are counted as ten requests with ten latencies and the bytes on the wire."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     sizes = [0, 0]
@@ -117,8 +117,9 @@ async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
 
 
 async def test_commits_count_offsets(nodes: CountingNodes) -> None:
-    """Each committed partition is a commit, also in shared responses; unknown partitions count as
-    errors only.
+    """Each committed partition counts as a commit, also in shared responses.
+
+    Unknown partitions count only as errors.
     """
     wire = nodes.connect()
     for offset in range(3):
@@ -182,7 +183,7 @@ async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) 
 async def test_a_connection_counts_its_error_codes(nodes: CountingNodes) -> None:
     """A connection counts each error code of its own responses, including codes of partitions.
 
-    Reading the counts of connections does not change the metrics.
+    Other connections count none. Reading the counts of connections does not change the metrics.
     """
     wire, silent = nodes.connect(), nodes.connect()
     member = await member_of(wire, "group")

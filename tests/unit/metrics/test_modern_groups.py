@@ -34,7 +34,10 @@ async def samples_of(nodes: ModernNodes) -> Samples:
 
 
 async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
-    """Acquired records are in flight and lag; records at the delivery limit are given up."""
+    """Acquired records count as in flight and as lag.
+
+    Records at the delivery limit count as given up.
+    """
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
     epoch = nodes.share("m", 0)
     await nodes.controller.advance(1_000)
@@ -80,7 +83,7 @@ async def test_a_log_that_cannot_be_opened_costs_its_own_lag(
 
 
 async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> None:
-    """A member that joins a consumer group is one rebalance with the phases of epochs."""
+    """When a member joins a consumer group, one rebalance with the phases of epochs is counted."""
     epoch = nodes.beat("m", 0).member_epoch
     await nodes.controller.advance(1_000)
     epoch = nodes.beat("m", epoch, []).member_epoch

@@ -68,7 +68,10 @@ def test_the_dashboard_is_placed_without_overlaps() -> None:
 
 
 def test_the_alert_rules_refer_to_served_metrics() -> None:
-    """alerts.yml uses metrics of the table only, pipeline-alerts.yml those of the pipeline only."""
+    """alerts.yml uses only metrics of the table.
+
+    pipeline-alerts.yml uses only metrics of the pipeline.
+    """
     found = names_in_rules("alerts.yml")
     assert found
     assert found <= served()

@@ -55,7 +55,7 @@ class FakeTransport:
 
 
 class FakeNetwork:
-    """Connections whose frames go to `frames`; `answer` answers the oldest one."""
+    """Connections whose frames go to `frames`; `answer` answers the oldest frame."""
 
     def __init__(
         self, settings: Mapping[str, str] | None = None, dispatch: Dispatch | None = None

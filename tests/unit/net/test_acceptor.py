@@ -201,7 +201,7 @@ class Gate:
 
 
 async def test_connections_wait_for_their_listener(listening: Listening) -> None:
-    """A connection that waits for its listener delays those behind it in the backlog."""
+    """A connection that waits for its listener delays the connections behind it in the backlog."""
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 0), Admission(20, 0))
 
@@ -323,7 +323,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
 async def test_a_full_listener_accepts_when_a_connection_ends(
     listening: Listening, reports: Reports
 ) -> None:
-    """With a full listener connections wait in order; each accepted one is logged."""
+    """With a full listener connections wait in order; each accepted connection is logged."""
     await _come_and_go(listening, reports)
 
 

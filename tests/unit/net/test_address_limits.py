@@ -14,7 +14,7 @@ LIMIT, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 
 
 def test_one_more_is_closed() -> None:
-    """A connection beyond the limit of its address is closed; closed ones make room."""
+    """A connection beyond the limit of its address is closed; closed connections make room."""
     network = FakeNetwork({LIMIT: "2", OVERRIDES: "10.0.0.8:1, ::1:3"})
     refused = []
     for peer, count in (("10.0.0.7", 3), ("10.0.0.8", 2), ("::1", 4)):

@@ -70,7 +70,7 @@ def log() -> Iterator[io.StringIO]:
     ],
 )
 def test_a_client_is_told_what_it_reached_us_by(peer: str, local: str, expected: str) -> None:
-    """A client gets the address that it dialled; behind the gateway, the published port."""
+    """A client gets the address that it dialled; behind the gateway, it gets the published port."""
     assert told(book(), peer, local) == expected
 
 
@@ -105,7 +105,7 @@ def test_the_published_port_alone_may_be_set() -> None:
 
 
 def test_several_brokers_have_a_port_each() -> None:
-    """Further brokers have consecutive ports, also published ones."""
+    """Further brokers have consecutive ports, also consecutive published ports."""
     assert [told(book(brokers=3), GATEWAY, node_id=one) for one in (1, 2, 3)] == [
         "localhost 9092",
         "localhost 9093",

@@ -130,7 +130,7 @@ def test_records_of_an_answer_are_not_copied() -> None:
 async def test_one_request_does_not_wait_for_those_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Connections with many requests take turns; a connection with one is served at once."""
+    """Connections with many requests take turns; a single request is served at once."""
     monkeypatch.setattr("coordinator_server.net.connections.TURNS_SECONDS", 0.0)
     handled: list[Connection] = []
 
@@ -201,7 +201,7 @@ def test_the_largest_length_is_waited_for() -> None:
 
 
 def test_what_comes_after_an_impossible_length_is_not_handled() -> None:
-    """Frames before one with an invalid length are handled, later ones are not."""
+    """Frames before a frame with an invalid length are handled, later frames are not."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"one") + struct.pack(">i", -1) + frame(b"two"))
@@ -321,9 +321,9 @@ def _idle(network: FakeNetwork, steps: int, step_ms: int) -> None:
 
 
 def test_a_silent_connection_is_closed_after_the_idle_time(reports: Reports) -> None:
-    """A connection that is silent for connections.max.idle.ms is closed; any byte restarts it.
+    """A connection that is silent for connections.max.idle.ms is closed, with one log line.
 
-    The log has one line.
+    Any byte restarts the idle time.
     """
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
@@ -404,7 +404,7 @@ async def test_the_listener_between_brokers_displaces_others(reports: Reports) -
 async def test_who_is_refused_for_its_address_displaces_nobody(
     reports: Reports, accepted: int
 ) -> None:
-    """A connection refused for its address displaces no other.
+    """A connection refused for its address displaces no other connection.
 
     A connection that is accepted in the same turn displaces exactly one.
     """
@@ -559,7 +559,7 @@ async def test_a_muted_connection_that_is_silent_is_closed() -> None:
 async def test_a_connection_is_muted_by_one_timer() -> None:
     """A connection is muted until its last throttle ends.
 
-    The timer of an earlier throttle does not end it, nor outlive the connection.
+    The timer of an earlier throttle neither ends the mute nor outlives the connection.
     """
     loop = asyncio.get_running_loop()
     network = FakeNetwork()

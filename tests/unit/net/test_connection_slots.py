@@ -20,7 +20,7 @@ def slots(**settings: str) -> ConnectionSlots:
 
 
 def test_a_listener_has_a_limit_of_its_own() -> None:
-    """One listener has its own limit, the other the broker's, which counts all connections."""
+    """A listener has its own limit, or else the broker's limit, which counts all connections."""
     found = slots(max_connections="3", listener_name_a_max_connections="1")
     slot = found.take("A")
     assert found.refusal("A") == "max.connections of the listener is 1"
@@ -39,7 +39,7 @@ def test_a_listener_has_a_limit_of_its_own() -> None:
 def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
     """The inter-broker listener has only its own limit.
 
-    The broker's limit applies to each listener without its own.
+    The broker's limit applies to each listener without its own limit.
     """
     found = slots(inter_broker_listener_name="b", max_connections="1")
     found.take("A")

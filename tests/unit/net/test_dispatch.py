@@ -197,7 +197,7 @@ def test_a_bug_after_the_answer_is_only_logged(
 
 
 def test_no_answer_was_wanted(heartbeats: Callable[[Handler], None]) -> None:
-    """reply_nothing ends the request without a response, and the next one is handled."""
+    """reply_nothing ends the request without a response, and the next request is handled."""
     calls: list[Call] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:
@@ -223,7 +223,10 @@ def large_heartbeat(body: bytes = HEARTBEAT_V0 + PADDING) -> bytes:
 
 
 def test_a_large_request_is_served_like_any_other(heartbeats: Callable[[Handler], None]) -> None:
-    """A large request is decoded, handled and answered in steps; short ones need no extra turn."""
+    """A large request is decoded, handled and answered in steps.
+
+    A short request needs no additional turn of the event loop.
+    """
     seen: list[tuple[str, bool]] = []
 
     def handle(_: object, call: Call, heartbeat: HeartbeatRequest) -> None:

@@ -90,7 +90,7 @@ def test_results_name_what_they_are_about() -> None:
 
 
 def test_partitions_that_join_a_transaction_are_named() -> None:
-    """AddPartitionsToTxn has an error per partition up to version 3, then a single one."""
+    """AddPartitionsToTxn has an error per partition up to version 3, then a single error."""
     topic = AddPartitionsToTxnTopic(name="orders", partitions=[3])
     single = AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
     response: Any = error_response(AddPartitionsToTxnResponse, single, 3)

@@ -218,7 +218,7 @@ async def test_a_handshake_that_takes_too_long() -> None:
 
 
 async def test_handshakes_share_a_turn() -> None:
-    """When the time of a turn is over, other handshakes wait for the next one, in order."""
+    """When the time of a turn is over, other handshakes wait for the next turn, in order."""
     turns, done = Turns(0.0), list[int]()
     for number in range(3):
         turns.await_turn(partial(done.append, number))
@@ -380,7 +380,10 @@ async def test_a_client_that_closes_and_sends_on() -> None:
 
 
 async def test_a_client_that_asks_for_keys_and_reads_nothing(tmp_path: Path) -> None:
-    """A client that requests keys without reading is read again after it has read TLS's replies."""
+    """A client that sends KeyUpdate requests but does not read is not read from any more.
+
+    Reading resumes when the client has read the replies of TLS.
+    """
     world = World()
     _, transport, socket, _ = await world.established(secrets=tmp_path / "secrets")
     found = re.search(r"CLIENT_TRAFFIC_SECRET_0 \w+ (\w+)", (tmp_path / "secrets").read_text())

@@ -86,7 +86,7 @@ def test_batches_lie_one_behind_the_other() -> None:
 
 
 def test_a_built_batch_says_what_its_bytes_say() -> None:
-    """The header of a built batch is the one in its bytes.
+    """The header of a built batch equals the header in its bytes.
 
     Base offset and leader epoch can be changed, as the CRC does not cover them.
     """

@@ -159,7 +159,7 @@ def test_smallest_hash_is_partition_zero() -> None:
 
 
 def test_too_long_varints_are_refused() -> None:
-    """Varints that are too long are refused; truncated ones are an IndexError."""
+    """Varints that are too long are refused; truncated varints raise IndexError."""
     for decode, length in (
         (varint.decode_unsigned_varint, 5),
         (varint.decode_varint, 5),

@@ -95,7 +95,10 @@ def test_the_log_is_told_in_short() -> None:
 
 
 def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
-    """Without a culprit the log fields have no member; after an unload, no partition counts."""
+    """The log fields of a rebalance without a culprit have no member.
+
+    After an unload they have no partition counts.
+    """
     group = ExplainedGroup()
     group.settled({"A": (0,), "B": (1,)})
     group.broker.settings = group.broker.settings._replace(max_size=1)

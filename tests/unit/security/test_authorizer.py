@@ -104,7 +104,7 @@ def test_a_denial_wins() -> None:
 
 
 def test_what_is_implied() -> None:
-    """READ and others imply DESCRIBE, ALTER_CONFIGS implies DESCRIBE_CONFIGS.
+    """READ and some other operations imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS.
 
     A denied operation implies nothing.
     """

@@ -222,7 +222,10 @@ def test_a_session_ends_by_the_machines_clock() -> None:
 
 
 def test_a_restart() -> None:
-    """Tokens survive a restart without their keys; another secret key gives other HMACs."""
+    """Tokens survive a restart; neither the secret key nor an HMAC is stored.
+
+    With another secret key the tokens have other HMACs.
+    """
     place = Place()
     place.create("one")
     place.create("two")
@@ -271,7 +274,7 @@ def test_the_type_of_an_owner_ends_at_the_first_colon() -> None:
 
 
 def test_there_is_an_end_to_what_tokens_take() -> None:
-    """A token with very many renewers is refused, and so is one beyond the total limit."""
+    """A token with very many renewers is refused, and so is a token beyond the total limit."""
     place = Place()
     many = [user("x" * 100)] * (MOST_TOKEN_BYTES // 100)
     policy = ErrorCode.POLICY_VIOLATION

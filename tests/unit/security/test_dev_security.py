@@ -19,7 +19,7 @@ def prepare(directory: Path) -> None:
 
 
 def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
-    """A directory that others may write to is refused; one that they may read is used.
+    """A directory that others may write to is refused; a readable directory is used.
 
     Others could place files that would be served.
     """

@@ -35,7 +35,7 @@ def on(resource_type: ResourceType, name: str, operation: Operation) -> Acl:
 
 
 def test_without_an_authorizer_everything_is_allowed_and_nothing_is_copied() -> None:
-    """The results of the handler are the entries of the response."""
+    """Without an authorizer the response has exactly the handler's results, without a copy."""
     results = ["a", "b"]
     assert not UNRESTRICTED.is_restricted
     assert UNRESTRICTED.allows("t")

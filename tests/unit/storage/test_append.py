@@ -168,7 +168,7 @@ def test_inconsistent_counts_are_refused(position: int, value: int) -> None:
 
 
 def test_too_large_batches_are_refused() -> None:
-    """A batch above max.message.bytes is refused, and so is one above segment.bytes."""
+    """A batch above max.message.bytes is refused, and so is a batch above segment.bytes."""
     assert refused(batch(b"x" * 200), LogConfig(max_message_bytes=200)).code is (
         ErrorCode.MESSAGE_TOO_LARGE
     )
@@ -251,7 +251,7 @@ def test_own_batches_may_be_control_batches_but_not_too_large() -> None:
 
 @pytest.mark.parametrize("torn", [False, True])
 def test_a_failed_write_leaves_no_trace(torn: bool) -> None:
-    """After a write that failed on a full disk, the next append takes its offset and position.
+    """After a failed write on a full disk, the next append gets the same offset and position.
 
     The same holds after a restart.
     """

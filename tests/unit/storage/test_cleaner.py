@@ -127,9 +127,9 @@ def test_a_thinned_batch_keeps_its_frame(compression: Compression) -> None:
 
 
 def test_tombstones_go_after_delete_retention() -> None:
-    """The first pass gives a tombstone a delete horizon; the first pass after it removes it.
+    """The first pass gives a tombstone a delete horizon, which later passes compare with the time.
 
-    The tombstone's timestamp does not change.
+    The first pass after the horizon removes the tombstone. Timestamps of records do not change.
     """
     log = open_log(MemoryDisk(), CONFIG)
     log.append(keyed((b"a", b"1"), (b"b", b"1"), timestamp_ms=NOW_MS - 77), NOW_MS)
@@ -213,7 +213,7 @@ def test_small_segments_are_merged() -> None:
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_compaction(kind: str, torn: bool) -> None:
-    """After a crash at any operation of a compaction the log reads as before or as after.
+    """After a crash at any operation, the log reads as before or after the compaction.
 
     The log has the same last values and only written records, and the next pass completes.
     """

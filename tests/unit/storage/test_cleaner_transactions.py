@@ -243,7 +243,10 @@ def workload(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
 
 
 def test_passes_keep_what_readers_of_committed_records_see() -> None:
-    """Passes do not change the records that read_committed readers get, also batch by batch."""
+    """Passes do not change the records that read_committed readers get.
+
+    The readers read everything at once, or batch by batch.
+    """
     log = workload(MemoryDisk())
     expected = table(log)
     before = len(committed(log))

@@ -50,7 +50,7 @@ def dumped(segments: Path, name: str, kind: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_every_batch_is_the_dumps(segments: Path, manager: LogManager, name: str) -> None:
-    """Offsets, sizes, positions, CRCs, producers, epochs and flags of every batch agree."""
+    """Offset, size, position, CRC, producer, epochs and flags of every batch equal the dump."""
     topic, _, partition = name.rpartition("-")
     log = manager.log(topic, int(partition))
     assert log.recovery_reports == []
@@ -81,7 +81,10 @@ def test_every_batch_is_the_dumps(segments: Path, manager: LogManager, name: str
 
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_every_record_is_the_dumps(segments: Path, manager: LogManager, name: str) -> None:
-    """Offsets, timestamps and sizes of every record agree, and are found by timestamp."""
+    """Offsets, timestamps and sizes of every record equal the dump.
+
+    Every record is found by its timestamp.
+    """
     topic, _, partition = name.rpartition("-")
     log = manager.log(topic, int(partition))
     data = all_bytes(log)

@@ -3,8 +3,8 @@
 `plain-0` has interleaved committed and aborted transactions of two producers, one over several
 segments, and one left open at offset 94. `compact/0` is such a log before Kafka's cleaner,
 `compact/1` to `3` are the results of three passes; the delete horizon passed between the second and
-third. Values of aborted records say so, or consist of "y". `live-0` is from Kafka 4.3.1 after a
-clean stop: transactions v1 and v2 and plain records, with two open transactions.
+third. The value of an aborted record contains "aborted" or consists of "y". `live-0` is from Kafka
+4.3.1 after a clean stop: transactions v1 and v2 and plain records, with two open transactions.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
 
 
 def test_markers_are_kafkas() -> None:
-    """A marker rebuilt from the contents of Kafka's has the same bytes."""
+    """A marker rebuilt from the contents of Kafka's marker has the same bytes."""
     count = 0
     paths = [*TRANSACTIONS.glob("plain-0/*.log"), *TRANSACTIONS.glob("live-0/*.log")]
     for path in paths:

@@ -31,7 +31,7 @@ def filled(*, says_so: bool) -> PartitionLog:
 
 
 def test_the_outcome_is_that_of_a_pass_that_reads_every_batch() -> None:
-    """The result is that of a pass that reads every batch, byte for byte, with tombstones."""
+    """A pass with key sets leaves the same bytes as a pass that reads every batch."""
     outcomes = []
     for says_so in (False, True):
         log = filled(says_so=says_so)
@@ -43,7 +43,7 @@ def test_the_outcome_is_that_of_a_pass_that_reads_every_batch() -> None:
 
 
 def test_repeated_batches_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the last batch of each key set is read, and batches without a key set."""
+    """The pass reads the last batch of each key set, and all batches without a key set."""
     read: list[int] = []
     remember = LatestKeys.remember
 

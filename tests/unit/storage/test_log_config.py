@@ -85,7 +85,7 @@ def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
     ],
 )
 def test_of_several_errors_kafkas_first_is_named(configs: dict[str, str], message: str) -> None:
-    """Of several errors Kafka's first is raised: names before values, in Kafka's order."""
+    """The first of several errors in Kafka's order is raised: names before values."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden(configs)
     assert message in str(caught.value)

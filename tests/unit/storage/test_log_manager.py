@@ -85,7 +85,10 @@ def test_who_leads_survives_a_restart() -> None:
 
 
 def test_creating_a_topic_is_one_small_file() -> None:
-    """Creating fifty partitions costs as much as one: directories are created with records."""
+    """Creating fifty partitions costs as much as creating one.
+
+    The directory of a partition is created with its first record.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("first", B, 1, {})
@@ -175,7 +178,7 @@ def test_topic_ids_are_printed_as_kafka_does() -> None:
 
 
 def test_a_second_broker_is_refused() -> None:
-    """A second broker is refused until the first one closes or dies."""
+    """A second broker is refused until the first broker closes or dies."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     with pytest.raises(DataDirectoryLockedError, match="in use by another broker"):
@@ -209,7 +212,7 @@ def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:
-    """A given cluster id counts for a new directory; an existing one keeps its own."""
+    """A given cluster id counts for a new directory; an existing directory keeps its id."""
     disk = MemoryDisk()
     open_manager(disk).close()
     assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"
@@ -268,7 +271,10 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_with_maintenance() -> Non
 
 
 def test_a_kafka_directory_is_adopted() -> None:
-    """Directories with partition.metadata and no entry become topics, but not the metadata log."""
+    """Partition directories that the catalogue lacks become topics, except the metadata log.
+
+    The directories must have a partition.metadata.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     for name in ("a", "__consumer_offsets", "__share_group_state", "__cluster_metadata"):
@@ -342,7 +348,7 @@ def test_a_stale_recovery_point_is_harmless() -> None:
 
 
 def test_producer_ids_are_never_given_twice() -> None:
-    """Producer id blocks are consecutive, also after a kill; a failed write gives none."""
+    """Producer id blocks are consecutive, also after a kill; a failed write assigns no block."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     assert manager.next_producer_ids(1000) == 0
@@ -458,7 +464,7 @@ def test_every_crash_point_of_topics(kind: str, torn: bool) -> None:
 
 @pytest.mark.parametrize("first_crash", range(15, 80, 5))
 def test_every_crash_point_of_a_start_after_a_kill(first_crash: int) -> None:
-    """A start that crashes during recovery is completed by the next one."""
+    """A start that crashes during recovery is completed by the next start."""
     for operation in range(100):
         disk = MemoryDisk()
         disk.crash_at(first_crash)
@@ -493,7 +499,7 @@ def test_hundreds_of_topics_open_fast() -> None:
 
 
 def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
-    """Sealed segments are synced at once, the active one after flush.ms.
+    """Sealed segments are synced at once, the active segment after flush.ms.
 
     Each sync moves the recovery point.
     """

@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=120, retention_ms=-1)
 
 
 class LogModel(RuleBasedStateMachine):
-    """The list has (offset, value); the log must have the same."""
+    """The list has (offset, value) pairs; the log must have the same pairs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(data=st.data(), max_bytes=st.integers(1, 900))
     def read(self, data: st.DataObject, max_bytes: int) -> None:
-        """Read anywhere: whole batches from the right one on, within the limit."""
+        """Read anywhere; check that whole batches are returned, from the right batch on."""
         offset = data.draw(st.integers(max(self.start - 1, 0), self.end + 1))
         try:
             result = self.log.read(offset, max_bytes)

@@ -61,7 +61,7 @@ def header_of(
 
 
 def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
-    """Return the error code of such a batch."""
+    """Append a batch that the log must refuse; return the error code."""
     with pytest.raises(StorageError) as caught:
         send(log, sequence, epoch=epoch)
     return caught.value.code
@@ -120,7 +120,7 @@ def test_sequences_wrap() -> None:
 
 
 def test_older_epochs_are_fenced() -> None:
-    """A newer epoch starts at sequence 0 and fences the older one."""
+    """A newer epoch starts at sequence 0 and fences the older epoch."""
     log = open_log(MemoryDisk())
     send(log, 0)
     assert refusal(log, 5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -130,7 +130,7 @@ def test_older_epochs_are_fenced() -> None:
 
 
 def test_state_survives_every_kind_of_stop() -> None:
-    """The last five batches are known after a kill, the last one after a clean stop."""
+    """The last five batches are known after a kill, and the last batch after a clean stop."""
     disk = MemoryDisk()
     log = open_log(disk)
     for sequence in range(4):
@@ -219,7 +219,7 @@ def test_idle_producers_expire() -> None:
 def test_open_transactions_hold_the_last_stable_offset() -> None:
     """The last stable offset is the start of the oldest open transaction, also after restarts.
 
-    A marker moves it on.
+    A marker advances the last stable offset.
     """
     disk = MemoryDisk()
     log = open_log(disk)
@@ -247,7 +247,7 @@ def test_open_transactions_hold_the_last_stable_offset() -> None:
 
 
 def refusal_of_epoch(log: PartitionLog, producer_id: int) -> ErrorCode:
-    """Return the error code of a batch with the epoch before the marker's."""
+    """Append a batch with an epoch lower than the marker's; return the error code."""
     with pytest.raises(StorageError) as caught:
         send(log, 1, producer_id=producer_id)
     return caught.value.code

@@ -68,7 +68,7 @@ def test_reads_end_on_batch_boundaries_within_the_limit(max_bytes: int) -> None:
 
 @pytest.mark.parametrize("up_to", [0, 1, 2, 3, 50, 51, 119, 120])
 def test_up_to_hides_what_is_not_wholly_below(up_to: int) -> None:
-    """A read below `up_to` returns only batches that end below it."""
+    """A read below `up_to` returns only batches that end below this offset."""
     log = filled(MemoryDisk(), 60)
     parts = []
     offset = 0
@@ -164,8 +164,9 @@ def test_segment_files_have_kafka_names() -> None:
 def test_index_entries_are_kafkas() -> None:
     """The index files have Kafka's entries.
 
-    An index entry has the last offset and the position of a batch, a time index entry the largest
-    timestamp so far; one per interval, and the last timestamp at the close.
+    An index entry has the last offset and the position of a batch; a time index entry has the
+    largest timestamp so far. There is one entry per interval, and the close adds the last
+    timestamp.
     """
     disk = MemoryDisk()
     log = filled(disk, 10, LogConfig(index_interval_bytes=200))

@@ -233,7 +233,7 @@ def test_every_crash_point_of_append_and_roll(torn: bool) -> None:
 
 
 def test_every_crash_point_of_recovery() -> None:
-    """After a crash in any operation of a recovery the next one has the same result."""
+    """After a crash in any operation of a recovery, the next recovery has the same result."""
     points = 0
     for operation in range(200):
         disk = MemoryDisk()
@@ -269,7 +269,7 @@ def test_power_cut_keeps_what_was_flushed() -> None:
 
 
 def test_a_disk_that_cannot_be_read_at_the_start() -> None:
-    """The error for a partition that cannot be opened has its name and the reason."""
+    """The error for a partition that cannot be opened names the partition and the reason."""
     disk = MemoryDisk()
     written(disk, 3)
     disk.unreadable.add(LOG)

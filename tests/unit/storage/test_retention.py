@@ -23,7 +23,7 @@ def filled(disk: MemoryDisk, config: LogConfig, count: int = 10) -> PartitionLog
 
 
 def test_time() -> None:
-    """A segment is deleted when its newest record is older than retention.ms, oldest first."""
+    """Segments are deleted, oldest first, when their newest record is older than retention.ms."""
     disk = MemoryDisk()
     log = filled(disk, SMALL._replace(retention_ms=5000))
     assert delete_old_segments(log, NOW_MS + 2000 + 5000) == []

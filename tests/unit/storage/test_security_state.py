@@ -50,7 +50,10 @@ def test_sections_are_kept_apart() -> None:
 
 
 def test_entries_are_known_by_what_they_are_about() -> None:
-    """A user's key is name and mechanism, a quota's its entity, an ACL's all its fields."""
+    """The key of a user is name and mechanism; the key of a quota is its entity.
+
+    The key of an ACL is all of its fields.
+    """
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("scram_users", put=[_user("a"), _user("b"), _user("a", mechanism="other")])
@@ -119,7 +122,7 @@ def test_a_failed_write_changes_nothing() -> None:
 
 
 def _work(state: SecurityState, acknowledged: list[int]) -> None:
-    """Set a user to a number with each change; clear or set another section in between."""
+    """Make changes: each change sets a user to its number; some also clear or set a section."""
     for number in range(12):
         state.change("scram_users", put=[_user("a", str(number))])
         acknowledged.append(number)
@@ -138,7 +141,7 @@ def _salt(state: SecurityState) -> int:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("power", [False, True])
 def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> None:
-    """After any crash acknowledged changes are there, and at most the one in progress.
+    """After any crash acknowledged changes are there, and at most the change in progress.
 
     The next broker continues.
     """
@@ -171,7 +174,7 @@ def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> Non
 @pytest.mark.usefixtures("often_rewritten")
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
-    """A refused change has no effect; the next one is kept, also after a restart."""
+    """A refused change has no effect; the next change is kept, also after a restart."""
     for operation in range(1_000):
         disk, acknowledged = _disk(), [-1]
         state = SecurityState(disk, "/d")
@@ -224,7 +227,10 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     ],
 )
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
-    """A damaged change stops the start with its line, also the last one: it was acknowledged."""
+    """A damaged change stops the start with its line.
+
+    This includes the last change, which was acknowledged.
+    """
     good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'
     for later in (good, ""):
         (tmp_path / CHANGES_FILE).write_text(f"{good}{line}\n{later}")

@@ -69,7 +69,7 @@ def test_a_flipped_byte_is_seen(position: int) -> None:
 
 
 def test_a_half_written_snapshot_is_passed_over() -> None:
-    """A torn snapshot of any length is ignored, and so is an unreadable one."""
+    """A torn snapshot of any length is ignored, and so is an unreadable snapshot."""
     disk = MemoryDisk()
     log = written(disk)
     whole = disk.read_file(PATH)

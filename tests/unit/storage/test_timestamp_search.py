@@ -23,7 +23,7 @@ SEARCHES: list[Callable[[PartitionLog], object]] = [
 
 
 def batch(codec: Compression) -> bytes:
-    """Return a batch with a record of 100 bytes and another one a millisecond later."""
+    """Return a batch with a record of 100 bytes and another record a millisecond later."""
     records = [Record(0, NOW_MS, b"a", b"x" * 92), Record(1, NOW_MS + 1, b"b", b"2")]
     return build_batch(records, compression=codec).to_bytes()
 
@@ -40,7 +40,7 @@ def batch(codec: Compression) -> bytes:
 def test_a_record_above_the_limit_ends_the_search(
     search: Callable[[PartitionLog], object], codec: Compression, limit: int, is_found: bool
 ) -> None:
-    """A compressed record above the lowered limit is refused; uncompressed ones are found."""
+    """A compressed record above the lowered limit is refused; uncompressed records are found."""
     disk = MemoryDisk()
     open_log(disk).append(batch(codec), NOW_MS)
     log = open_log(disk, LogConfig(max_decompressed_message_bytes=limit))

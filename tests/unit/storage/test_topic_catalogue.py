@@ -100,7 +100,10 @@ def test_reading_changes_nothing() -> None:
     ],
 )
 def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
-    """A complete last line was acknowledged: the error has its number, and what is wrong."""
+    """A damaged complete last line stops the start, because it was acknowledged.
+
+    The error has the line number and the reason.
+    """
     disk = fresh()
     TopicCatalogue(disk, "data").put([record("a")])
     overwrite(disk, PATH, disk.read_file(PATH) + tail)
@@ -189,7 +192,10 @@ def test_a_write_that_fails_changes_nothing() -> None:
 @pytest.mark.parametrize("kind", ["kill", "power"])
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point(kind: str, torn: bool) -> None:
-    """After a crash in any operation acknowledged requests are there, others wholly or not."""
+    """After a crash in any operation, acknowledged requests have taken effect.
+
+    A request that was not acknowledged has taken effect either completely or not at all.
+    """
     for operation in range(200):
         disk = fresh()
         disk.crash_at(operation, torn=torn)

@@ -156,7 +156,7 @@ def test_every_crash_point_of_live_transactions(kind: str, torn: bool, flush_mes
 def test_a_marker_whose_answer_was_lost_is_written_again(kind: str) -> None:
     """A marker that is repeated after a lost response is appended and changes nothing for readers.
 
-    The coordinator does not know whether the first one was written.
+    The coordinator does not know whether the first marker was written.
     """
     for disk in crashed_disks(kind, SMALL, torn=False):
         log = open_log(disk, SMALL)

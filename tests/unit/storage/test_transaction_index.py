@@ -130,7 +130,7 @@ def test_commits_and_empty_transactions_leave_no_entry() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_it_is_there_after_a_restart(clean: bool) -> None:
-    """After a clean stop the index files are read, after another one they are rebuilt."""
+    """After a clean stop the index files are read; after an unclean stop they are rebuilt."""
     disk = MemoryDisk()
     log = interleaved(disk)
     if clean:
@@ -248,7 +248,7 @@ def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
 
 
 def test_many_entries_are_found_by_search() -> None:
-    """Entries are found by search in the file and among unwritten ones, in any number."""
+    """Entries are found by search in the file and among unwritten entries, in any number."""
     disk = MemoryDisk()
     log = open_log(disk)
     for number in range(300):

@@ -83,7 +83,10 @@ def test_a_plain_batch_in_an_open_transaction_is_refused() -> None:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_markers_of_transactions_v1(version: int) -> None:
-    """A v1 marker has the epoch of the records or a later one, also without a transaction."""
+    """A v1 marker is accepted with the epoch of the records or a later epoch.
+
+    The marker is also accepted without an open transaction.
+    """
     log = open_log(MemoryDisk())
     assert end(log, epoch=1, version=version) is ErrorCode.NONE, "a producer that never wrote here"
     send(log, 0, epoch=1)
@@ -133,9 +136,9 @@ def test_markers_of_an_older_coordinator_are_fenced() -> None:
 
 
 def test_transactions_v2_begin_with_sequence_0_where_the_producer_is_unknown() -> None:
-    """In v2 an unknown producer must start with sequence 0; in v1 with any.
+    """In transactions v2 the first sequence of an unknown producer must be 0.
 
-    In v1 the state may have expired (KIP-360, KIP-890).
+    In v1 any sequence is accepted, because the producer state may have expired (KIP-360, KIP-890).
     """
     log = open_log(MemoryDisk())
     verify(log, 5)

@@ -94,9 +94,9 @@ def test_an_instance_ends_with_its_connection() -> None:
 
 
 def test_a_silent_instance_expires_after_three_intervals() -> None:
-    """A silent instance expires after three intervals, of 5 minutes without a subscription.
+    """A silent instance expires after three push intervals.
 
-    A terminated instance starts anew.
+    Without a subscription the interval is 5 minutes. A terminated instance may start again.
     """
     world = World()
     _, instance_id = world.get()
@@ -109,7 +109,7 @@ def test_a_silent_instance_expires_after_three_intervals() -> None:
 
 
 def test_expired_instances_are_forgotten_with_the_next_new_one() -> None:
-    """A new instance removes the expired ones; recently used ones stay."""
+    """A new instance removes the expired instances; recently used instances stay."""
     world = World()
     ids = [world.get(connection=number)[1] for number in range(4)]
     later_ms = NOW_MS + 10 * MINUTE_MS

@@ -34,7 +34,10 @@ def kept(count: int, size_bytes: int) -> Telemetry:
 
 
 def test_the_oldest_pushes_go_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest pushes are dropped beyond a number or size; a new push replaces the last."""
+    """If there are too many pushes or bytes, the oldest pushes are dropped.
+
+    A new push replaces the previous push of the same instance.
+    """
     monkeypatch.setattr(module, "MOST_PUSHES", 3)
     assert list(kept(5, 1).pushes) == ["2", "3", "4"]
     monkeypatch.setattr(module, "MOST_PUSHED_BYTES", 25)

@@ -7,7 +7,7 @@ import re
 FACT = re.compile(r"(\w+): (\S+)")
 
 
-# Kafka's name -> our name.
+# The name of a field in Kafka's dump -> the name in our dump.
 BATCH_FACTS = {
     "baseOffset": "base_offset",
     "lastOffset": "last_offset",

@@ -1,4 +1,4 @@
-"""`coordinator-server ctl`: what its arguments send, and arguments that it refuses."""
+"""`coordinator-server ctl`: the requests that it sends, and arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 def test_a_boolean_is_a_flag_true_or_false(
     sent: Sent, arguments: tuple[str, ...], dry_run: bool | None
 ) -> None:
-    """An option that is true or false may stand alone, which means true."""
+    """A boolean option may stand alone, which means true."""
     assert ctl.main([*RESET, *arguments]) == 0
     ((_, _, _, body),) = sent
     assert body is not None
@@ -47,7 +47,7 @@ def test_a_boolean_is_a_flag_true_or_false(
 
 
 def test_a_boolean_parameter_is_a_flag(sent: Sent) -> None:
-    """Query parameters that are true or false are options of the same kind."""
+    """The option of a boolean query parameter may stand alone, which means true."""
     assert ctl.main(["groups", "list", "--times"]) == 0
     assert ctl.main(["groups", "list", "--times", "false"]) == 0
     assert [query and query["times"] for _, _, query, _ in sent] == ["true", "false"]

@@ -22,9 +22,9 @@ from coordinator_server.tools.doctor_network import change_of_advertised
 def test_why_an_advertised_address_is_not_reached(
     bootstrap: str, advertised: str, expected: str
 ) -> None:
-    """An unreachable advertised address has a reason.
+    """The diagnosis says why a client cannot reach the advertised address.
 
-    Common names of machines for themselves are the client's own machine there.
+    An address like localhost means the client's own machine.
     """
     change = change_of_advertised(Address(bootstrap, 9092), Address(advertised, 9093))
     assert expected in " ".join(change)

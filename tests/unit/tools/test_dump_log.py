@@ -53,7 +53,7 @@ def of_kind(lines: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def as_kafka_prints(opened: dict[str, Any], tag: str) -> dict[str, Any]:
-    """Return a decoded key or value in Kafka's JSON, where the version is text."""
+    """Return a decoded key or value as in Kafka's dump, where the version is a string."""
     return {tag: str(opened[tag]), "data": opened["data"]}
 
 
@@ -122,7 +122,10 @@ def test_the_readable_form_names_groups_and_offsets(capsys: pytest.CaptureFixtur
 
 
 def test_contents_can_be_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--as selects the decoder of a file elsewhere; without it keys are plain bytes."""
+    """--as selects the decoder for a file outside its partition directory.
+
+    Without --as, keys are printed as bytes.
+    """
     file = tmp_path / LOG
     file.write_bytes((SEGMENTS / "__consumer_offsets-2" / LOG).read_bytes())
     plain = of_kind(json_lines(capsys, file), "record")
@@ -189,7 +192,7 @@ def test_aborted_transactions_are_shown(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Messages of formats 0 and 1, also compressed ones, are shown like others."""
+    """Messages of formats 0 and 1, also compressed messages, are shown like others."""
     inner = legacy_entry(1, 0, b"two") + legacy_entry(1, 1, b"three")
     file = tmp_path / LOG
     file.write_bytes(
@@ -206,7 +209,10 @@ def test_old_formats_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_damage_is_named_and_the_rest_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A flipped byte hides one batch, a torn tail the last; each is reported with its position."""
+    """A flipped byte hides one batch, and a torn tail hides the last batch.
+
+    Each damage is reported with its position.
+    """
     source = SEGMENTS / "__consumer_offsets-3" / LOG
     whole = json_lines(capsys, source)
     batches = of_kind(whole, "batch")
@@ -230,7 +236,7 @@ def test_damage_is_named_and_the_rest_is_shown(
 def test_bytes_without_sense_end_the_dump(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where no batch can start the dump ends with position, reason and exit code 1."""
+    """The dump ends with position, reason and exit code 1 where no batch can start."""
     file = tmp_path / LOG
     file.write_bytes(bytes(200))
     (line,) = json_lines(capsys, file)

@@ -65,7 +65,7 @@ def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
     """
     state = SecurityState(LocalDisk(), str(data))
     state.change("acls", put=[{"name": str(number)} for number in range(5000)])
-    state.clear("acls")  # the earlier changes are merged; the next change goes into the change file
+    state.clear("acls")  # merges all changes, so that the change file starts empty
     state.change("acls", put=[{"name": "t"}])
     user = {"user": "a", "mechanism": "SCRAM-SHA-256"}
     state.change("scram_users", put=[user])
@@ -86,7 +86,7 @@ def test_security_is_copied(data: Path, tmp_path: Path, capsys: pytest.CaptureFi
 def test_security_that_is_written_anew_meanwhile(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Old changes are not copied with a newer main file of the security state."""
+    """If the security state is rewritten during a snapshot, old changes are not copied."""
     state = SecurityState(LocalDisk(), str(data))
     state.change("acls", put=[{"name": "old"}])
     read_bytes = Path.read_bytes
@@ -116,7 +116,7 @@ def test_damage_is_not_copied(
 
 
 def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path: Path) -> None:
-    """A committed but unfinished compaction is completed in the copy, another is dropped."""
+    """The copy completes a compaction whose .swap files exist, and drops .cleaned files."""
     logs = sorted((data / "t-0").glob("*.log"))
     logs[0].rename(f"{logs[0]}.swap")
     shutil.copyfile(logs[1], f"{logs[1]}.cleaned")

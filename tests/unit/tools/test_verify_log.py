@@ -161,7 +161,7 @@ def shift_an_offset_index(data: Path) -> None:
 
 
 def point_an_index_at_another_batch(data: Path) -> None:
-    """Let an index entry point to another batch than that of its offset."""
+    """Change the offset of an index entry, so that its position belongs to another batch."""
     path = first_log(data).with_suffix(".index")
     offset, position = struct.unpack(">ii", path.read_bytes()[:8])
     path.write_bytes(struct.pack(">ii", offset - 1, position) + path.read_bytes()[8:])

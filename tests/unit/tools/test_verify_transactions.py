@@ -1,4 +1,4 @@
-"""`verify-log` and `snapshot` of logs with transactions, of Kafka's and of ours."""
+"""`verify-log` and `snapshot` on transactional logs that Kafka or this broker wrote."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = {"internal.segment.bytes": "300", "cleanup.policy": "compact"}
 
 
 def fill(directory: Path, *, compacts: bool) -> None:
-    """Fill topic "t" with transactions over several segments, one left open."""
+    """Fill topic "t" with transactions over several segments, and leave one transaction open."""
     manager = open_manager(directory)
     manager.create_topic("t", TOPIC_ID, 1, SETTINGS)
     log = manager.log("t", 0)
@@ -69,7 +69,7 @@ def test_what_is_whole_passes(data: Path) -> None:
 def test_what_kafka_wrote_is_whole(name: str, tmp_path: Path) -> None:
     """Kafka's logs pass, also after Kafka's cleaner.
 
-    Missing indexes of all aborts are only a note.
+    If all transaction indexes are missing, the aborted transactions are notes, not errors.
     """
     copy = Path(shutil.copytree(TRANSACTIONS / name, tmp_path / "t-0"))
     assert LogVerification(copy).run().errors == []

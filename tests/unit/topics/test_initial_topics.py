@@ -15,7 +15,7 @@ from tests.harness.nodes import Nodes
 
 
 def config(text: str, separator: str = ",", **more: str) -> Config:
-    """Return a configuration with the variable of wurstmeister's image."""
+    """Return a configuration with KAFKA_CREATE_TOPICS, a variable of wurstmeister's image."""
     variables = {"KAFKA_CREATE_TOPICS": text, "KAFKA_CREATE_TOPICS_SEPARATOR": separator}
     return Config(environment=variables, overrides=more)
 
@@ -52,7 +52,7 @@ AUDIT = InitialTopic("audit", 1, 2, {"cleanup.policy": "compact"})
     ],
 )
 def test_topics_of_the_setting(text: str, separator: str, topics: list[InitialTopic]) -> None:
-    """Each character of the separator separates, as in the shell of wurstmeister's image."""
+    """Every character of KAFKA_CREATE_TOPICS_SEPARATOR separates topics, as in a shell's IFS."""
     assert parse_initial_topics(config(text, separator)) == topics
 
 
@@ -88,7 +88,7 @@ def test_entries_that_are_refused(text: str, problem: str) -> None:
 
 
 def test_too_many_replicas_are_one_warning() -> None:
-    """Too many replicas give one warning with the topics; with enough brokers there is none."""
+    """Too many replicas give one warning with the topics; enough brokers give no warning."""
     text = "orders:3:1,audit:1:2,log:1:3"
     (doubt,) = initial_topic_doubts(config(text))
     assert doubt.startswith("KAFKA_CREATE_TOPICS: audit, log cannot have more replicas than the 1")

@@ -62,7 +62,10 @@ def test_topics_of_one_partition_spread_as_well() -> None:
 
 
 async def test_a_stopped_broker_hands_over_what_it_led() -> None:
-    """The first running replica of a stopped leader leads at the next epoch; others stay."""
+    """When a leader stops, the first running replica leads at the next epoch.
+
+    Partitions that the broker did not lead keep their leaders.
+    """
     nodes = started()
     before = leaders(nodes)
     await nodes.cluster.stop_broker(2)
@@ -154,9 +157,9 @@ def test_batches_carry_the_epoch_of_the_leader() -> None:
 
 
 def test_readers_learn_where_an_epoch_ended() -> None:
-    """OffsetForLeaderEpoch is answered by the leader, also for epochs without records.
+    """The leader answers OffsetForLeaderEpoch, also for epochs without records.
 
-    Later epochs are unknown.
+    An epoch above the current epoch is unknown.
     """
     nodes = started()
     partition = nodes.partition("t", 0)
@@ -205,7 +208,10 @@ async def test_who_leads_is_known_after_a_restart() -> None:
 
 
 async def test_a_restart_with_fewer_brokers_elects_among_them() -> None:
-    """With fewer brokers replicas of missing brokers are dropped, and epochs continue."""
+    """After a restart with fewer brokers, replicas of missing brokers are dropped.
+
+    The leader epochs continue.
+    """
     nodes = started()
     moved = nodes.partition("t", 0)
     nodes.move(moved, 3)
@@ -235,7 +241,7 @@ def test_one_broker_keeps_no_table() -> None:
 def test_create_topics_takes_as_many_replicas_as_there_are_brokers(
     factor: int, expected: ErrorCode
 ) -> None:
-    """A replication factor above the number of brokers is refused; the default is capped."""
+    """A replication factor above the number of brokers is refused; the default is reduced."""
     nodes = Nodes(default_replication_factor="9")
     topic = CreatableTopic(name="new", num_partitions=2, replication_factor=factor)
     (result,) = (nodes.ask(CreateTopicsRequest(topics=[topic]), node_id=2)).topics

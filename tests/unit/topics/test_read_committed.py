@@ -22,7 +22,7 @@ from tests.unit.storage.support import marker, own
 
 @pytest.fixture
 def broker() -> MemoryBroker:
-    """Return a broker whose topic "t" has these offsets.
+    """Return a broker with topic "t", whose log has plain and transactional records.
 
     Producer 1 writes 0 and 3 (aborted at 4), 6 (aborted at 7) and 10 (aborted at 11). Producer 2
     writes 1 (committed at 2), and producer 3 writes 8 (open). Offsets 5 and 9 are plain records.
@@ -97,9 +97,9 @@ def test_aborted_transactions_are_those_of_what_is_read(broker: MemoryBroker, ve
 
 
 def test_nothing_from_the_last_stable_offset_on(broker: MemoryBroker) -> None:
-    """With read_committed records from the last stable offset on wait.
+    """A read_committed fetch gets no records at or above the last stable offset.
 
-    Other readers get them, without a list of aborted transactions.
+    A read_uncommitted fetch gets these records, without a list of aborted transactions.
     """
     answer = read(broker, 8)
     assert (answer.records, aborted(answer), answer.high_watermark) == (b"", [], 12)
@@ -117,9 +117,9 @@ def parked(made: MemoryBroker, offset: int) -> SentRequest:
 
 
 def test_a_waiting_reader_is_answered_by_the_marker(broker: MemoryBroker) -> None:
-    """At an open transaction a fetch waits for the marker, not for records of others.
+    """A delayed fetch at an open transaction is completed by the marker, not by other records.
 
-    The response has the transactions that were aborted meanwhile.
+    The response lists the transactions that were aborted meanwhile.
     """
     call = parked(broker, 8)
     take(broker, "")
@@ -144,7 +144,7 @@ def test_a_waiting_reader_is_answered_by_the_marker(broker: MemoryBroker) -> Non
 def test_offsets_of_committed_records(
     broker: MemoryBroker, timestamp: int, uncommitted: int, committed: int
 ) -> None:
-    """With read_committed the latest offset is the last stable one; later times are not found."""
+    """With read_committed, ListOffsets finds no offset at or above the last stable offset."""
     for isolation_level, expected in ((0, uncommitted), (1, committed)):
         asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         question = ListOffsetsRequest(

@@ -187,10 +187,9 @@ def _has_room(group: GroupMetadata, member_id: str) -> bool:
 
 
 def _forget(group: GroupMetadata, member_id: str) -> None:
-    """Remove a pending member id, or a member without parked requests.
+    """Remove the pending member id or member that `_has_room` refused.
 
-    The id can belong to a member only in PreparingRebalance: in other states a member always has
-    room.
+    A member is refused only in PreparingRebalance, and has no parked requests.
     """
     pending = group.membership.pending.pop(member_id, None)
     if pending is not None:
@@ -215,7 +214,7 @@ def _fits(group: GroupMetadata, join: Join) -> bool:
 
 
 def requires_known_id(request: JoinGroupRequest, api_version: int) -> bool:
-    """Return whether a new member must first get a member id (KIP-394); static members need not."""
+    """Return whether a new member must first get a member id (KIP-394); False if static."""
     return (
         not request.member_id
         and request.group_instance_id is None
@@ -281,7 +280,7 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
 
 
 def _join_known(group: GroupMetadata, join: Join, now_ms: int, effects: Effects) -> None:
-    """Handle the join of a known member, which may rejoin without need."""
+    """Handle the join of a known member; start a rebalance only if the join requires one."""
     request = join.request
     member = group.membership.members[request.member_id]
     is_leader = group.membership.leader_id == member.member_id
@@ -333,7 +332,8 @@ def _replace_static(
 
     def done(error: ErrorCode, now_ms: int, effects: Effects) -> None:
         if group.state is not STABLE or member.awaiting_join is not join.reply:
-            return  # a newer rebalance has started; it answers the request and stores the member
+            # A newer rebalance has started, which answers the request and records the new id.
+            return
         group.membership.take_join(member)
         if error is ErrorCode.NONE:
             _answer_replaced(group, member, join, old_leader_id, effects)

@@ -83,14 +83,14 @@ def leave(
 
 
 def identities(request: LeaveGroupRequest, api_version: int) -> list[MemberIdentity]:
-    """Return the members that leave: a list since v3, one member id before."""
+    """Return the members that leave: a list since v3, the single member of a v0 to v2 request."""
     if api_version >= MEMBERS_SINCE:
         return request.members
     return [MemberIdentity(member_id=request.member_id)]
 
 
 def response(results: list[MemberResponse], api_version: int) -> LeaveGroupResponse:
-    """Return the response: one result per member since v3, the only member's error before."""
+    """Return the response: one result per member (v3+), or only an error code (v0 to v2)."""
     if api_version >= MEMBERS_SINCE:
         return LeaveGroupResponse(members=results)
     return LeaveGroupResponse(error_code=results[0].error_code)

@@ -78,7 +78,7 @@ def restore(group: GroupMetadata, recorded: GroupMetadataValue) -> None:
 def unload(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
     """Unload the group because its partition moves or the broker stops; answer parked requests.
 
-    A group that ended in the same drain has no parked requests.
+    A group that ended in the same batch of operations has no parked requests.
     """
     if group.state is DEAD:
         return

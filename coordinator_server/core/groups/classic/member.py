@@ -34,7 +34,7 @@ def _shared(protocols: Protocols) -> Protocols:
 
 
 class MemberMetadata:
-    """One member of a classic group (Kafka's ClassicGroupMember); soft state.
+    """One member of a classic group (Kafka's ClassicGroupMember).
 
     `awaiting_join` and `awaiting_sync` are the replies to parked requests. `is_new` is set until
     the first JoinGroup is answered: until then the member does not know its id and cannot send

@@ -112,7 +112,10 @@ class ClassicMembership:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make a member that has joined the leader; return False if no member has joined."""
+        """If the leader has not rejoined, make the first joined member leader.
+
+        Returns False if no member has joined.
+        """
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -124,7 +127,7 @@ class ClassicMembership:
         return False
 
     def supports_any(self, names: Iterable[str]) -> bool:
-        """Return whether every member supports the same one of `names`."""
+        """Return whether at least one protocol of `names` is supported by every member."""
         count = len(self.members)
         return any(self._supported.get(name) == count for name in names)
 

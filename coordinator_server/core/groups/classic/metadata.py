@@ -1,8 +1,8 @@
 """GroupMetadata: one group of the classic protocol.
 
-The group combines durable state (committed offsets and the last GroupMetadata record) with the soft
-state of the current generation: membership, parked requests, timers. Each API has its own module,
-whose functions take the group first and return nothing or steps.
+The group combines durable state (committed offsets and the last GroupMetadata record) with the
+state that exists only in memory: membership, parked requests, timers. Each API has its own module
+of functions, whose first parameter is the group.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class GroupMetadata(Group):
 
     @property
     def new_member_id(self) -> Callable[[str], str]:
-        """`new_member_id(prefix)` makes a member id."""
+        """The function `new_member_id(prefix)`, which returns a new member id."""
         return self.environment.new_member_id
 
     @property
@@ -159,7 +159,7 @@ class GroupMetadata(Group):
 
     @property
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten: it has ended or was never created."""
+        """Whether the group object can be removed: the group has ended or was never created."""
         return self.is_new or self.state is DEAD
 
     @property
@@ -240,7 +240,11 @@ class GroupMetadata(Group):
     # Offsets
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Return NONE for members of this generation; if Empty, for callers without one."""
+        """Return NONE if the caller may commit offsets, otherwise the error.
+
+        Members of this generation may commit. An Empty group also accepts commits without a
+        generation, from clients that are not members.
+        """
         state = self.state
         generation_id = request.generation_id_or_member_epoch
         if state is EMPTY and generation_id < 0:
@@ -300,7 +304,10 @@ class GroupMetadata(Group):
         )
 
     def expiry_starts_ms(self, stored: CommittedOffset) -> int:
-        """Return when an Empty group became empty; for other groups the commit timestamp."""
+        """Return the time in ms from which the retention of an offset is counted.
+
+        This is the time at which the group became Empty or, if unknown or not Empty, the commit.
+        """
         is_former = self.protocol_type is not None and self.state is EMPTY
         if is_former and self.state_timestamp_ms is not None:
             return self.state_timestamp_ms

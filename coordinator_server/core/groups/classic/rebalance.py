@@ -1,9 +1,9 @@
 """The phases of a rebalance, and the delayed operations that drive them.
 
 In PreparingRebalance all members are asked to rejoin. The join phase ends when all members have
-joined or its timer expires; then a new generation starts, and all members sync. Functions return
-the Write that they caused, so that a request can wait for it. Source: GroupMetadataManager (classic
-part), KIP-134, KIP-394.
+joined or its timer expires; then a new generation starts, and all members sync. A function that
+writes a record returns the Write, so that a request can wait for the write. Source:
+GroupMetadataManager (classic part), KIP-134, KIP-394.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def prepare_rebalance(
     also: Sequence[Cause] = (),
     dropped: Sequence[Dropped] = (),
 ) -> Write | None:
-    """Ask all members to rejoin; `also` are further causes at the same time."""
+    """Ask all members to rejoin because of `cause` and the simultaneous causes in `also`."""
     if group.state is COMPLETING_REBALANCE:
         drop_assignment(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms, effects)
     group.purgatory.cancel(group.sync_operation)
@@ -330,7 +330,7 @@ def _set_join_operation(
 
 
 def _drop_stragglers(group: GroupMetadata, rebalance: Rebalance, effects: Effects) -> None:
-    """Remove dynamic members that have not rejoined; static ones stay until they expire."""
+    """Remove dynamic members that have not rejoined; static members stay until they expire."""
     stragglers = [
         member
         for member in group.membership.members.values()

@@ -107,7 +107,7 @@ def _differs(requested: str | None, actual: str | None) -> bool:
 
 
 def _member_synced(group: GroupMetadata, member: MemberMetadata) -> None:
-    """Record that a member has synced; cancel the sync timer once all members have."""
+    """Record that a member has synced; cancel the sync timer once all members have synced."""
     group.await_no_sync(member.member_id)
     if group.awaited_syncs is None:
         group.purgatory.cancel(group.sync_operation)
@@ -124,7 +124,7 @@ def _write_assignment(
         if group.assignment_in_flight == generation_id:
             group.assignment_in_flight = None
         if group.state is not COMPLETING_REBALANCE or group.generation_id != generation_id:
-            return  # a newer rebalance has already answered the SyncGroups
+            return  # a newer rebalance has started and has already answered the SyncGroups
         if error is ErrorCode.NONE:
             _stabilise(group, assignments, now_ms, effects)
         else:

@@ -224,9 +224,9 @@ class _Joining:
         return member, group.currents.get(member_id, NOTHING_OWNED)
 
     def _downgraded_by(self) -> ConsumerMember | None:
-        """Return the static member whose return with the classic protocol downgrades the group.
+        """Return the static member that this JoinGroup switches to the classic protocol.
 
-        Returns None if the request causes no downgrade.
+        Returns None unless the switch downgrades the group.
         """
         group = self._group
         member_id = group.static_ids.get(self._request.group_instance_id or "")
@@ -235,7 +235,7 @@ class _Joining:
         return None
 
     def _subscription(self) -> ConsumerProtocolSubscription:
-        """Return the subscription in the metadata of the first protocol, the only one that is read.
+        """Return the subscription in the first protocol's metadata; further protocols are ignored.
 
         Raises RefusedError if the metadata is malformed.
         """

@@ -135,7 +135,11 @@ def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -
 
 
 def _has_to_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return whether there is a new target, or partitions to revoke or free to take."""
+    """Return whether the member's assignment must change.
+
+    The member has not reached the latest target, has partitions to revoke, or can now get
+    partitions that other members have released.
+    """
     current = group.current(member.member_id)
     if current.epoch < group.assignment_epoch:
         return True

@@ -1,6 +1,6 @@
 """Conversion between classic-protocol bytes and the state of a consumer group.
 
-The metadata in JoinGroup is a ConsumerProtocol subscription, the assignment in SyncGroup a
+The metadata in JoinGroup is a ConsumerProtocol subscription, and the assignment in SyncGroup is a
 ConsumerProtocol assignment. These bytes name topics, while a consumer group uses topic ids; topics
 that do not exist are left out. Source: Utils and ConsumerGroupMember.
 """
@@ -69,8 +69,8 @@ def assignment_bytes(
 ) -> bytes:
     """Encode a member's assignment in the version of the member's `metadata`.
 
-    If the metadata has no version, version 0 is used, where Kafka throws. Only a protocol that the
-    member did not list first can have such metadata.
+    If the metadata has no version, version 0 is used (Kafka throws). Only the metadata of a
+    protocol that the member did not list first can lack a version.
     """
     try:
         version = version_of(metadata)

@@ -261,7 +261,7 @@ class ConsumerGroup(CommittingGroup):
     def subscribed_topics(
         self, came: Iterable[ConsumerMember] = (), gone: Iterable[ConsumerMember] = ()
     ) -> set[str]:
-        """Return all subscribed topic names, with the members `came` added and `gone` removed."""
+        """Return all subscribed topic names after adding `came` and removing `gone` members."""
         expressions, lost = dict(self.regex_members), Counter[str]()
         for member in gone:
             lost.update(member.topics)
@@ -278,7 +278,7 @@ class ConsumerGroup(CommittingGroup):
         return names
 
     def changes_assignor(self, before: ConsumerMember, after: ConsumerMember) -> bool:
-        """Return whether the preferred assignor changes when a member becomes `after`.
+        """Return whether replacing member `before` by `after` changes the preferred assignor.
 
         Source: Kafka's hasPreferredServerAssignorChanged.
         """
@@ -319,15 +319,15 @@ class ConsumerGroup(CommittingGroup):
             topic_id = topic.topic_id if known is None else known.topic_id
             for partition in topic.partitions:
                 if is_too_long(partition.committed_metadata, limit):
-                    continue  # metadata that is too long gets its own error for every epoch
+                    continue  # too long metadata has its own error, which comes before this check
                 if not holds_at(current, topic_id, partition.partition_index, received):
                     return stale
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Check that a member sends its current epoch; requests without a member send no epoch.
+        """Check that a member sends its current epoch; return the error or NONE.
 
-        Returns UNKNOWN_SERVER_ERROR for an epoch without a member, because Kafka throws.
+        Returns UNKNOWN_SERVER_ERROR for an epoch without a member id, because Kafka throws.
         """
         if member_id is None:
             return ErrorCode.NONE if member_epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR

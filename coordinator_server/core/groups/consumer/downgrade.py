@@ -94,9 +94,9 @@ def with_replaced(
     *,
     has_to_rebalance: bool,
 ) -> Computation[Downgrade]:
-    """Return the downgrade caused by a static member that is back as `joining`.
+    """Return the downgrade caused by a static member that rejoins with the classic protocol.
 
-    `joining` uses the classic protocol.
+    The member `replaced` becomes the member `joining`.
     """
     ids = [
         joining.member_id if member_id == replaced.member_id else member_id
@@ -110,10 +110,10 @@ def with_replaced(
 
 
 def _is_allowed(group: ConsumerGroup, gone: Collection[ConsumerMember], size: int) -> bool:
-    """Return whether the settings allow a downgrade without these members.
+    """Return whether the group may be downgraded once the members `gone` are removed.
 
-    True if no member of the consumer protocol is left, the migration policy allows it, and a
-    classic group may have `size` members.
+    True if no member of the consumer protocol is left, the migration policy allows a downgrade, and
+    a classic group may have `size` members.
     """
     consumers = group.member_count - group.classic_count
     return (

@@ -228,7 +228,10 @@ def _serve(
     now_ms: int,
     effects: Effects,
 ) -> Computation[Write | None]:
-    """Serve a heartbeat; its records follow `records`, which create the group. Return the write."""
+    """Serve a heartbeat; return the write.
+
+    The heartbeat's records are appended after `records`, which create the group.
+    """
     if request.member_epoch in (LEAVING_EPOCH, STATIC_LEAVING_EPOCH):
         planning = _leave(group, request, now_ms)
     else:
@@ -348,7 +351,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     def _replaced(
         self, member_id: str, owner: ConsumerMember
     ) -> tuple[ConsumerMember, CurrentAssignment]:
-        """Return the static member that takes over from `owner`.
+        """Return the static member that replaces `owner`, the last member with its instance id.
 
         Raises RefusedError if the owner uses the consumer protocol and has not left.
         """
@@ -380,7 +383,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
         return None if owned is None else [(topic.topic_id, topic.partitions) for topic in owned]
 
     def _updated(self, member: ConsumerMember) -> ConsumerMember:
-        """Return the member updated from the request, without the topics; null means unchanged."""
+        """Return the member with the request's fields, except topics; null keeps the old value."""
         request = self._request
         changes: dict[str, Any] = {
             "instance_id": request.instance_id,
@@ -400,7 +403,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
 
     @property
     def _is_full(self) -> bool:
-        """Whether the request is full, as after an error; the response is then full as well."""
+        """Whether the client sent all fields, as after an error, and so expects a full response."""
         request = self._request
         return (
             request.rebalance_timeout_ms != UNSET_TIMEOUT

@@ -81,7 +81,7 @@ def fence(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Remove a member without its request; its next request returns an error.
+    """Remove a member whose `timer` has expired; the member's next request gets an error.
 
     If the log refuses the records, `timer` fires again later.
     """

@@ -76,7 +76,7 @@ class CurrentAssignment(NamedTuple):
     revoking: OwnedPartitions = {}
 
     def held(self) -> Iterator[tuple[bytes, int]]:
-        """Yield each assigned partition and each one still to revoke, as (topic id, partition)."""
+        """Yield each assigned partition and each partition to revoke, as (topic id, partition)."""
         for owned in (self.assigned, self.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:

@@ -34,8 +34,9 @@ class UnknownStateError(Exception):
 
 
 class PartitionReconciliation(NamedTuple):
-    """One step; `is_owned(topic id, partition)` returns whether any member owns a partition.
+    """One reconciliation step of a member.
 
+    `is_owned(topic id, partition)` returns whether any member owns a partition.
     `subscribed` are the ids of the member's topics. `listed` is None if the heartbeat does not
     report owned partitions. `has_new_subscription` is set if the heartbeat changes the
     subscription.
@@ -71,10 +72,10 @@ class PartitionReconciliation(NamedTuple):
         return self.listed is None or holds_any(revoking, self.listed)
 
     def _without_unsubscribed(self) -> CurrentAssignment:
-        """Let the member revoke the topics that it no longer subscribes to, at its current epoch.
+        """Make the member revoke unsubscribed topics; the member stays at its current epoch.
 
-        If the member subscribes to no topic, its previous epoch is updated even without partitions
-        to revoke.
+        If the member subscribes to no topic, its previous epoch is updated even if it has no
+        partitions to revoke.
         """
         current = self.current
         gone = current.assigned.keys() - set(self.subscribed)

@@ -86,7 +86,7 @@ def _is_due(
     group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_required: bool
 ) -> bool:
     """Return whether expressions need resolving, and the minimum interval has passed."""
-    # All expressions are resolved at the same time.
+    # All expressions have the same timestamp, because they are resolved together.
     last = next(iter(group.resolved.values()), NEVER_RESOLVED)
     age_ms = now_ms - last.timestamp_ms
     if age_ms <= REFRESH_INTERVAL_MIN_MS:

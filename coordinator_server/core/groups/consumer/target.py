@@ -72,7 +72,7 @@ def current_target(group: ConsumerGroup, member: ConsumerMember) -> PartitionTar
 
 
 def last_target(group: ConsumerGroup, member: ConsumerMember) -> Partitions:
-    """Return the member's last target; a static member inherits that of its predecessor."""
+    """Return the member's last target; a static member inherits its predecessor's target."""
     owner = group.static_ids.get(member.instance_id or "", member.member_id)
     return group.targets.get(owner, {})
 
@@ -106,7 +106,7 @@ def _group_spec(
 
 
 def _is_homogeneous(subscriptions: Collection[tuple[frozenset[str], str | None]]) -> bool:
-    """Return whether all members subscribe to the same topics, or to the same regex without topics.
+    """Return whether all members have the same subscription: either topic names or one regex.
 
     Source: ConsumerGroup.subscriptionType.
     """

@@ -153,8 +153,9 @@ def _assigned(group: GroupMetadata, member: MemberMetadata) -> Partitions:
 def _metadata(group: GroupMetadata, member: MemberMetadata) -> bytes:
     """Return the member's metadata for the group's protocol.
 
-    Raises RefusedError without such metadata, where Kafka throws: the group selects no protocol
-    before the end of the first join phase, and a member can come back later without the protocol.
+    Raises RefusedError if the member has no metadata for that protocol (Kafka throws). This happens
+    before the first join phase ends, when no protocol is selected yet, and when a member rejoins
+    without the selected protocol.
     """
     for name, metadata in member.protocols:
         if name == group.protocol_name:

@@ -3,8 +3,8 @@
 A report covers one target assignment. The report begins when the group epoch rises, and ends when
 all members have reached the target, when no member is left, or when the next target supersedes it.
 If the epoch rises again before the target is computed, the same report continues. Reports are
-derived from the changes of each write (`before_write`, `after_write`), so requests and timers do
-not know about them; they only state why a member was removed (`Write.causes`).
+derived by comparing the group before and after each write (`before_write`, `after_write`). The code
+of requests and timers only states why a member was removed (`Write.causes`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ members to release some. The kinds number these states differently; share groups
 
 
 class Wait:
-    """A member's wait: since when, and which partitions other members hold, by holder."""
+    """A member's wait for partitions of its target: start, end, and the members that hold them."""
 
     __slots__ = ("ended_ms", "holders", "since_ms")
 
@@ -66,8 +66,8 @@ class EpochChange(Rebalance):
     """The report of one target assignment of a group whose members have epochs.
 
     `generation` is the group epoch. `rejoined` are the members that have reached the target,
-    `pending` the others. `revocations` and `waits` are by member id; a revocation does not record
-    which members wait for the partitions.
+    `pending` the members that have not. `revocations` and `waits` are by member id; a revocation
+    does not record which members wait for the partitions.
     """
 
     __slots__ = ("assigned_ms", "environment", "kind", "pending", "revocations", "waits")
@@ -103,7 +103,7 @@ class EpochChange(Rebalance):
                     mine[member_id].holders.update(wait.holders)
 
     def follow(self, group: DescribableGroup, touched: Mapping[str, object], now_ms: int) -> None:
-        """Record the progress of the touched members; of all when the target is first computed."""
+        """Record the progress of the touched members, or of all members if the target is new."""
         members: Iterable[str] = touched.keys() & group.members.keys()
         if self.assigned_ms is None and group.assignment_epoch >= self.generation:
             self.assigned_ms = now_ms
@@ -200,8 +200,9 @@ def owner_of(group: Any) -> OwnerOf:
 
 
 class Before(NamedTuple):
-    """A group before a write; `touched` has the members in the records, as they were.
+    """The state of a group before a write.
 
+    `touched` has the members that the records will change, as they were before the write.
     `snapshot` is None if the write cannot raise the epoch or the group was a classic group.
     """
 
@@ -278,7 +279,7 @@ def _risen(
     if not is_new and group.epoch == before.epoch and not is_replaced:
         return account
     snapshot = before.snapshot
-    if snapshot is None:  # an upgrade keeps the assignments of classic members
+    if snapshot is None:  # upgraded from a classic group, whose members keep their assignments
         snapshot = GroupSnapshot(group).without(
             {member.member_id for member in group.members.values() if _classic(member) is None}
         )

@@ -82,7 +82,7 @@ class ModernGroup(Group):
 
     @property
     def is_vacant(self) -> bool:
-        """Whether the group may be forgotten."""
+        """Whether the group object can be removed."""
         return self.is_unloaded
 
     @property
@@ -173,10 +173,11 @@ class CommittingGroup(ModernGroup):
     """A ModernGroup whose members commit offsets: a consumer or streams group."""
 
     def check_commit(self, request: OffsetCommitRequest, api_version: int) -> ErrorCode:
-        """Check the member epoch; an older epoch may only commit partitions assigned since then.
+        """Check the member and its epoch; return the error or NONE.
 
-        Returns UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION or
-        NONE.
+        An older member epoch is accepted if the member has held all committed partitions since that
+        epoch. Errors: UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION, STALE_MEMBER_EPOCH,
+        ILLEGAL_GENERATION.
         """
         if request.generation_id_or_member_epoch < 0 and not self.members:
             return ErrorCode.NONE

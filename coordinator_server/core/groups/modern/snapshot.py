@@ -115,7 +115,7 @@ class GroupSnapshot:
 
 
 def assignor(group: Any) -> str | None:
-    """Return the assignor of a consumer group; None for other kinds, which have no choice."""
+    """Return the assignor of a consumer group, or None for kinds that have only one assignor."""
     if group.kind is not GroupKind.CONSUMER:
         return None
     name: str = group.preferred_assignor(group.members)

@@ -154,7 +154,7 @@ def alter(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Record the initializing partitions, then call the share coordinator. Exclusive."""
+    """Record the partitions as initializing, then call the share coordinator."""
     if group.members:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return

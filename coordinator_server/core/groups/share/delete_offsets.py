@@ -67,7 +67,7 @@ def delete(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Record the topics as deleting, then call the share coordinator. Exclusive."""
+    """Record the topics as deleting, then call the share coordinator."""
     if group.members:
         effects.reply(reply, refuse(request, reply.caller, ErrorCode.NON_EMPTY_GROUP))
         return

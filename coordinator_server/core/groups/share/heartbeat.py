@@ -225,7 +225,7 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
         return member
 
     def _updated(self, member: ShareMember) -> ShareMember:
-        """Return the member updated from the request, without the topics; null means unchanged."""
+        """Return the member with the request's fields, except topics; null keeps the old value."""
         request = self._request
         return member._replace(
             rack_id=member.rack_id if request.rack_id is None else request.rack_id,

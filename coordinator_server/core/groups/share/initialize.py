@@ -39,14 +39,17 @@ ADDED_START_OFFSET = 0
 
 
 class Initialization(NamedTuple):
-    """Partitions to initialize at an epoch; `known_topics` had partitions before."""
+    """Partitions to initialize at an epoch.
+
+    The group already had initialized partitions of `known_topics`.
+    """
 
     partitions: tuple[AssignedSharePartition, ...]
     epoch: int
     known_topics: frozenset[bytes]
 
     def begin(self, group: ShareGroup, now_ms: int, effects: Effects) -> None:
-        """Call the share coordinator; the record of the initializing partitions is written."""
+        """Call the share coordinator, after the partitions were recorded as initializing."""
         group.asked_at_ms = now_ms
         offsets = {
             partition: ADDED_START_OFFSET

@@ -4,5 +4,5 @@ The application sends its topology, the topics it reads and writes (`topology`).
 that the topics exist with the required partition counts (`configure`), and computes the task
 assignment. As in consumer groups there are three epochs: of the group, of the target assignment,
 and of each member, which reaches the target step by step (`reconcile`). Requests and timers only
-compute records; the driver appends and replays them.
+compute records; `coordinator.task` appends and replays the records.
 """

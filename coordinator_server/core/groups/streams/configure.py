@@ -48,7 +48,7 @@ class ConfiguredSubtopology(NamedTuple):
 
 
 class ConfiguredTopology(NamedTuple):
-    """A topology on the current topics; ready unless there is a `problem`.
+    """A topology applied to the current topics; ready unless there is a `problem`.
 
     `subtopologies`, by id, are None for any problem other than missing internal topics. `to_create`
     are the missing internal topics.
@@ -151,7 +151,7 @@ def _missing_topics(
 
 
 def _summary(names: Collection[str]) -> str:
-    """Return the first names, and the number of further names."""
+    """Return the first topic names as text, with the number of names that are left out."""
     more = len(names) - _MOST_SHOWN
     text = ", ".join(list(names)[:_MOST_SHOWN])
     return f"{text} and {more} additional topics" if more > 0 else text

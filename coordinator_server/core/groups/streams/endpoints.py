@@ -59,7 +59,8 @@ def _partitions(
 ) -> list[StreamsTopicPartition]:
     """Return the partitions of all topics that the tasks read.
 
-    Of a topic with fewer partitions than tasks only the first tasks are used, as in Kafka.
+    If a topic has fewer partitions than the subtopology has tasks, only the first tasks read the
+    topic, as in Kafka.
     """
     partitions: list[StreamsTopicPartition] = []
     for subtopology_id, tasks_of_it in tasks.items():

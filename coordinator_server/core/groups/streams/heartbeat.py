@@ -105,7 +105,7 @@ def first_heartbeat(
     now_ms: int,
     effects: Effects,
 ) -> Steps:
-    """Serve a heartbeat to a classic group: a join turns an empty one into a streams group."""
+    """Serve a heartbeat to a classic group; a join turns an Empty group into a streams group."""
     if request.member_epoch != JOINING_EPOCH or group.state is not EMPTY:
         effects.reply(reply, wrong_kind(request, reply.caller))
         return

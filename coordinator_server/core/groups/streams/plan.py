@@ -1,4 +1,4 @@
-"""The plan of a heartbeat that does not leave: records, response, and soft state.
+"""The plan of a heartbeat that does not leave: records, response, and unlogged group state.
 
 Source: GroupMetadataManager.streamsGroupHeartbeat.
 """
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class SoftState(NamedTuple):
-    """The group state after a heartbeat that is not written to the log.
+    """The part of the group state that a heartbeat changes but does not write to the log.
 
     As in Kafka, a new group does not keep this state.
     """
@@ -97,7 +97,7 @@ class StreamsPlan(NamedTuple):
     offsets: TaskOffsets | None = None
 
     def keep(self, group: StreamsGroup) -> None:
-        """Apply the soft state to the group."""
+        """Apply the state that is not logged to the group."""
         if self.kept is not None:
             group.configured = self.kept.topology
             group.hashed_revision = self.kept.revision
@@ -114,7 +114,7 @@ def planned(
     caller: Caller,
     now_ms: int,
 ) -> steps.Computation[StreamsPlan]:
-    """Return the plan of a heartbeat, whose records follow `records`. Raises RefusedError."""
+    """Return the plan of a heartbeat, which adds its records to `records`. Raises RefusedError."""
     return _StreamsHeartbeat(group, records, request, caller, now_ms).plan()
 
 

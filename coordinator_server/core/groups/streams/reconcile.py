@@ -165,7 +165,10 @@ class _Difference(NamedTuple):
         return cls(kept, lost, free, has_to_wait)
 
     def convert(self, held: Held, giver: _Difference | None = None) -> None:
-        """Keep free tasks that are `held` in another role; that role no longer loses them."""
+        """Keep free tasks that the member has `held` in another role, the role of `giver`.
+
+        The converted tasks are removed from the lost tasks of `giver`.
+        """
         for subtopology_id, partition in _both(held, self.free):
             _move(self.free, subtopology_id, partition, self.kept)
             if giver is not None:

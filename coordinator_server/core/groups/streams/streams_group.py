@@ -232,12 +232,12 @@ class StreamsGroup(CommittingGroup):
         return all(self.current(member_id).is_reconciled_to(epoch) for member_id in self.members)
 
     def last_target(self, member: StreamsMember) -> MemberTasks:
-        """Return a member's last target; a static member inherits that of its predecessor."""
+        """Return a member's last target; a static member inherits its predecessor's target."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         return self.targets.get(owner_id, MemberTasks())
 
     def last_assigned(self, member: StreamsMember) -> MemberTasks:
-        """Return a member's assigned tasks; a static member inherits those of its predecessor."""
+        """Return a member's assigned tasks; a static member inherits its predecessor's tasks."""
         owner_id = self.static_ids.get(member.instance_id or "", member.member_id)
         active, standby, warmup = self.current(owner_id).assigned
         owned = {
@@ -266,7 +266,7 @@ class StreamsGroup(CommittingGroup):
             revoking = current.revoking.active.get(subtopology_id, {})
             for partition in topic.partitions:
                 if is_too_long(partition.committed_metadata, limit):
-                    continue  # metadata that is too long gets its own error for every epoch
+                    continue  # too long metadata has its own error, which comes before this check
                 index = partition.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:

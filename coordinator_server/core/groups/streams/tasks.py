@@ -91,7 +91,7 @@ def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
 
 
 def holds_any(tasks: MemberTasks, others: OwnedTasks) -> bool:
-    """Return whether both have a task of the same kind."""
+    """Return whether a task is in both arguments in the same role."""
     return any(
         partition in other.get(subtopology_id, ())
         for own, other in zip(tasks, others, strict=True)

@@ -47,7 +47,7 @@ class Topology(NamedTuple):
         return self.recorded.epoch
 
     def is_same_as(self, other: Topology) -> bool:
-        """Return whether both are equal, regardless of the order of subtopologies."""
+        """Return whether the topologies are equal, regardless of the order of subtopologies."""
         return self.epoch == other.epoch and self.subtopologies == other.subtopologies
 
 

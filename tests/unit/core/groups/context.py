@@ -160,7 +160,7 @@ def leave(
     reason: str | None = None,
     group_id: str = GROUP,
 ) -> Answer:
-    """Send LeaveGroup for (member id, instance id) pairs; up to v2 for the first member id."""
+    """Send LeaveGroup for (member id, instance id) pairs; up to v2 only for the first member id."""
     request = LeaveGroupRequest(
         group_id=group_id,
         member_id=identities[0][0] if identities and version < 3 else "",

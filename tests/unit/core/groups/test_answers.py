@@ -41,7 +41,7 @@ def unloaded() -> OneGroupBroker:
 
 
 def test_a_commit_refused_as_a_whole() -> None:
-    """A refused commit has the error on every existing partition; others are unknown."""
+    """A refused commit has its error on every existing partition; other partitions are unknown."""
     partitions = [OffsetCommitRequestPartition(partition_index=index) for index in (0, 2, 3)]
     topics = [OffsetCommitRequestTopic(name="three", partitions=partitions)]
     request = OffsetCommitRequest(group_id="g", topics=topics)

@@ -85,7 +85,7 @@ def test_delete_of_a_consumer_group_whose_members_are_overdue(goes: int | None) 
 
 
 def test_a_late_heartbeat_of_the_member_itself_is_accepted() -> None:
-    """A request of a member does not run timers first: it may be late because of the event loop."""
+    """Due timers do not run before a member's request, which the event loop may have delayed."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.clock.time_ms += SESSION_MS

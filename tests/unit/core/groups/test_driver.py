@@ -35,7 +35,7 @@ def test_one_oversized_write_fails_no_other() -> None:
 
 
 def test_each_transaction_has_a_batch_of_its_own() -> None:
-    """Each transaction has its own batch, shared by neighbouring writes."""
+    """Each transaction has its own batch; consecutive writes of one transaction share the batch."""
     appended: list[tuple[int, ProducerIdAndEpoch | None]] = []
 
     class Log:

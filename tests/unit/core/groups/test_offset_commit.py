@@ -127,7 +127,10 @@ def test_long_metadata_is_refused_for_its_partition() -> None:
 
 
 def test_any_offset_is_stored_and_the_last_one_wins() -> None:
-    """Negative, huge and falling offsets are accepted; of two in a request the second counts."""
+    """Negative, huge and falling offsets are accepted.
+
+    If a request has two offsets for a partition, the second offset counts.
+    """
     context = GroupContext()
     commit(context.broker, ("many", 0, -1), ("many", 1, 2**63 - 1), ("many", 2, 9), ("many", 2, 3))
     commit(context.broker, ("many", 1, 5, "lower"))

@@ -47,7 +47,7 @@ def test_fetch_by_group() -> None:
 
 
 def test_commit_and_fetch_in_one_drain() -> None:
-    """A fetch returns the offsets in the log, not those of pending writes."""
+    """A fetch returns the offsets in the log, not the offsets of pending writes."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     with context.broker.one_drain():
@@ -85,7 +85,7 @@ def test_an_answer_is_kept_until_an_offset_changes() -> None:
 
 
 def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
-    """A response in steps disposes its request, whose list of partitions is not shared."""
+    """A cached response stays whole when its request is disposed: they share no list."""
     context = GroupContext()
     commit(context.broker, ("three", 1, 8))
     answers = []
@@ -101,7 +101,7 @@ def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
 
 
 def test_offsets_with_metadata_are_answered_as_others() -> None:
-    """Offsets with and without metadata can be in one response; missing ones have none."""
+    """One response can have offsets with and without metadata; a missing offset has no metadata."""
     context = GroupContext()
     commit(context.broker, ("three", 0, 7, "seven"), ("three", 1, 8, ""))
     topic = OffsetFetchRequestTopics(name="three", partition_indexes=[0, 1, 2])

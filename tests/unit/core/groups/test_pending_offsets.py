@@ -69,7 +69,7 @@ def play(events: str) -> CommittedOffsets:
     ],
 )
 def test_what_counts_in_the_end(events: str, offset: int | None) -> None:
-    """Of all committed records the last one in the log counts."""
+    """The last of all committed records in the log counts."""
     offsets = play(events)
     assert stored(offsets) == offset
 

@@ -54,7 +54,7 @@ def test_a_later_deadline_only_moves_a_number() -> None:
 
 
 def test_a_moved_operation_does_not_overtake() -> None:
-    """An operation whose deadline was moved expires after those before its new deadline."""
+    """An operation whose deadline was moved expires after operations with earlier deadlines."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     moved, other = Ring("moved"), Ring("other")
     purgatory.schedule(moved, 10)

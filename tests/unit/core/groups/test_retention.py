@@ -115,7 +115,10 @@ def test_members_keep_what_they_read() -> None:
 
 @pytest.mark.parametrize("case", ["preparing", "connect", "unreadable"])
 def test_groups_with_members_that_keep_everything(case: str) -> None:
-    """Nothing expires with members not in Stable, of another type, or of unknown topics."""
+    """In a group with members, no offset expires if the subscriptions are unknown.
+
+    The group is not Stable, uses another protocol type, or has an unreadable subscription.
+    """
     context = made()
     if case == "unreadable":
         member = context.member("A", session_ms=1_000_000, protocols=[("range", b"\x7f")])

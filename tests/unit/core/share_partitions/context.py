@@ -139,7 +139,7 @@ class ShareContext:
         batch_size: int = 500,
         batches: int = 100,
     ) -> Acquired:
-        """Like `fetch`, whatever is in flight."""
+        """Like `fetch`, but also at the in-flight limit; return the ranges and their total."""
         offset = self.partition.next_fetch_offset()
         found = [one for one in self.log if FetchedBatches(one).last_offset >= offset]
         fetched = FetchedBatches(b"".join(found[:batches]), self.aborted)

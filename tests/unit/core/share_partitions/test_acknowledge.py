@@ -32,7 +32,7 @@ NOT_THE_LEADER = "The share coordinator rejected the request because the share-g
 
 
 def fetched(*log: tuple[int, int], settings: ShareSettings | None = None) -> ShareContext:
-    """Return a context in which member A has acquired a batch for each of these."""
+    """Return a context in which member A has acquired each of these log batches."""
     context = ShareContext(*log, settings=settings).load()
     for _ in log:
         context.fetch(batches=1)
@@ -105,9 +105,9 @@ def test_over_several_batches() -> None:
 
 
 def test_from_within_a_gap_of_the_log() -> None:
-    """An acknowledgement may start in a gap of the log if the batch below is the member's too.
+    """An acknowledgement may start in a gap of the log.
 
-    As in Kafka, that batch does not change.
+    The member must also hold the batch below the gap, which does not change, as in Kafka.
     """
     context = fetched((0, 4), (10, 14))
     assert context.say((7, 12, ACCEPT)) is None

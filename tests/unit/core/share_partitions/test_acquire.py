@@ -60,7 +60,7 @@ def test_batch_size_cuts_only_what_is_acquired() -> None:
 
 
 def test_the_limit_of_records_is_soft() -> None:
-    """The record limit is soft: the batch that reaches it is acquired entirely, and no other."""
+    """The record limit is soft: the batch that reaches the limit is still acquired entirely."""
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     assert context.fetch(max_records=6) == [(0, 9, 1)]
     assert context.fetch("B", max_records=6) == [(10, 14, 1)]
@@ -106,7 +106,10 @@ def test_nothing_to_acquire() -> None:
 
 
 def test_what_was_given_back_comes_again_whole() -> None:
-    """Released records are acquired again with the next delivery count, and new records too."""
+    """Released records are acquired again, together with new records.
+
+    Their delivery count rises by one.
+    """
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batches=1)
     context.say((0, 4, RELEASE))
@@ -214,7 +217,7 @@ def test_a_gap_ends_where_the_kept_batch_begins() -> None:
 
 
 def test_a_gap_is_filled_up_to_the_limit() -> None:
-    """If a gap reaches the record limit, the available records after it come next time."""
+    """If a gap has as many records as the limit, the next fetch gets the records after the gap."""
     context = ShareContext((0, 4), (5, 9))
     context.keep(0, (5, 9, AVAILABLE, 1))
     context.load()
@@ -271,7 +274,7 @@ def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
 
 
 def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
-    """After a gap was filled and a batch before its end redelivered, the offset moves on."""
+    """The start offset moves even if records within a filled gap were redelivered."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 3), (4, 7), (8, 11), (12, 20), (21, 30), settings=settings)
     context.keep(0, (4, 7, AVAILABLE, 1), (12, 20, ACKNOWLEDGED, 1))
@@ -295,7 +298,7 @@ def test_a_long_aborted_transaction() -> None:
 
 
 def test_so_many_may_be_in_flight() -> None:
-    """At the in-flight limit no new records are acquired, but released ones are."""
+    """At the in-flight limit no new records are acquired, but released records are."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 4), (5, 9), (10, 14), settings=settings).load()
     assert context.fetch(batches=1) == [(0, 4, 1)]
@@ -420,7 +423,7 @@ def test_aborted_records_within_what_was_acquired() -> None:
 
 
 def test_aborted_records_that_begin_below_the_start_offset() -> None:
-    """A log batch with aborted records may start below the in-flight ones."""
+    """A log batch with aborted records may start below the in-flight records."""
     context = ShareContext()
     context.keep(3)
     context.load()

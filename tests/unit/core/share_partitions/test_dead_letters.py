@@ -157,7 +157,7 @@ def test_other_acknowledgements_are_not_sent() -> None:
 
 @pytest.mark.parametrize("how", ["released", "session ended", "lock expired"])
 def test_records_over_the_limit_are_sent(how: str) -> None:
-    """Records over the delivery limit are sent, for every end of their last delivery."""
+    """Records at the delivery limit are sent, however their last delivery ends."""
     context = fetched((0, 4), times=2)
     if how == "released":
         context.say((0, 4, RELEASE))

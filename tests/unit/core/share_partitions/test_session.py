@@ -63,7 +63,10 @@ def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
 
 
 def test_news() -> None:
-    """A response has partitions with records or errors, and new and recovered ones once."""
+    """A response has the partitions with records or errors.
+
+    A partition that is new, or whose error has ended, is also in one response.
+    """
     session = opened(ShareSessionCache(1))
     update(session, [P2], [])
 

@@ -93,7 +93,10 @@ def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
 
 
 def test_a_state_goes_on() -> None:
-    """A new leader keeps finished records; others are redelivered with their counts."""
+    """A new leader keeps records that are done, and delivers other records again.
+
+    The other records keep their delivery counts.
+    """
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
     context.say((5, 9, ACCEPT), (10, 14, RELEASE))
@@ -164,7 +167,10 @@ def test_locks_expire_even_if_that_cannot_be_written() -> None:
 
 
 def test_a_session_ends() -> None:
-    """A closed session releases its records with their counts; other members keep theirs."""
+    """Closing a session releases its records with their delivery counts.
+
+    Other members keep their records.
+    """
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch("A", batches=1)
     context.fetch("B", batches=1)
@@ -320,7 +326,7 @@ def test_nothing_is_done_below_the_start_offset() -> None:
 
 
 def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> None:
-    """Acquired records below the start offset stay known, although later ones are done."""
+    """Acquired records below the start offset are kept, although later records are done."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.partition.move_start_offset(5)

@@ -82,7 +82,7 @@ def test_cases(so_far: Batches, new: Batches, expected: Batches) -> None:
     ],
 )
 def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: Batches) -> None:
-    """Batches below the start offset are removed, and the batch around it is cut."""
+    """Batches below the start offset are removed; a batch that contains this offset is cut."""
     assert combined([(5, 9, 0, 1)], [(12, 15, 2, 1)], start_offset) == expected
 
 
@@ -138,7 +138,10 @@ def test_any_batches() -> None:
 
 @pytest.mark.parametrize("width", [1, 40, 100_000])
 def test_the_batches_of_a_large_request(width: int) -> None:
-    """Many batches are combined in steps with the same result; inverted ones come last."""
+    """Many batches are combined in steps, with the same result as in one step.
+
+    A batch that ends before it begins comes last.
+    """
     random = Random(5)
     batches = []
     for _ in range(5000):

@@ -193,7 +193,10 @@ def test_negative_epochs_are_refused() -> None:
 
 
 def test_a_start_offset_does_not_move_back() -> None:
-    """A write with an older start offset keeps the stored one and its complete count."""
+    """A write with an older start offset keeps the stored start offset.
+
+    The delivery-complete count of the stored start offset stays, too.
+    """
     shard = Shard()
     shard.initialize(start=5)
     shard.write(A, (5, 6, 2, 1), (8, 9, 0, 2), start=3, complete=7)
@@ -285,7 +288,7 @@ def test_a_write_is_laid_over_what_is_kept() -> None:
 
 
 def test_a_write_without_a_start_offset_leaves_it() -> None:
-    """A write without a start offset keeps the stored one, and all batches."""
+    """A write without a start offset keeps the stored start offset and all batches."""
     shard = Shard()
     shard.initialize(start=3)
     shard.write(A, (3, 5, 2, 1))
@@ -336,7 +339,10 @@ def test_more_batches_than_any_group_has() -> None:
 
 
 def test_a_read_fences_the_leaders_before() -> None:
-    """A read with a newer leader epoch writes only this epoch; with the same one, nothing."""
+    """A read with a newer leader epoch writes only this epoch.
+
+    A read with the same leader epoch writes nothing; an older leader epoch is fenced.
+    """
     shard = Shard(updates_per_snapshot=4)
     shard.initialize()
     shard.write(A, (0, 4, 2, 1), start=0, complete=5)
@@ -360,7 +366,7 @@ def test_a_read_fences_the_leaders_before() -> None:
 
 
 def test_an_update_without_a_leader_epoch() -> None:
-    """An update without a leader epoch, from another writer, keeps the stored one."""
+    """An update without a leader epoch, from another writer, keeps the stored leader epoch."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=4)
@@ -369,9 +375,9 @@ def test_an_update_without_a_leader_epoch() -> None:
 
 
 def test_a_log_that_begins_with_an_update() -> None:
-    """A log that starts with an update gives its state alone.
+    """If the log starts with an update, the state is the contents of the update.
 
-    State epochs are then not fenced.
+    The state epoch is then 0, so writes with state epoch 0 are accepted.
     """
     shard = Shard()
     batches = (StateBatch(5, 9, 2, 1),)
@@ -382,7 +388,7 @@ def test_a_log_that_begins_with_an_update() -> None:
 
 
 def test_a_share_partition_is_deleted() -> None:
-    """A deletion writes a tombstone; others stay, and epochs start anew."""
+    """A deletion writes a tombstone, and the epochs start anew; other share partitions stay."""
     shard = Shard()
     shard.initialize(A, state_epoch=5)
     shard.initialize(B)

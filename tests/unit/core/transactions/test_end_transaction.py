@@ -56,7 +56,7 @@ def test_an_open_transaction_ends(version: int, commits: bool) -> None:
     ],
 )
 def test_without_an_open_transaction_v1(state: str, commit: E, abort: E) -> None:
-    """In v1 a repeated end gets the same response, but not while the end is in progress."""
+    """In v1 a repeated EndTxn gets the same response, but not while the transaction is ending."""
     for commits, error in ((True, commit), (False, abort)):
         context, producer = in_state(state, V1)
         decision = context.end(producer, commits=commits)
@@ -86,9 +86,9 @@ def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None
 
 @pytest.mark.parametrize("ended_with_commit", [True, False])
 def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool) -> None:
-    """A repeated end of v2 with the epoch before gets NONE and the next epoch again.
+    """A repeated EndTxn in v2, with the previous epoch, gets NONE and the current epoch again.
 
-    The opposite end is refused.
+    Requesting the opposite outcome is refused.
     """
     context, producer = in_state("committed" if ended_with_commit else "aborted", V2)
     old = producer[0], producer[1] - 1
@@ -98,9 +98,9 @@ def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool
 
 
 def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
-    """EndTxn 5 with the epoch before an end of v1 counts as a repetition, as in Kafka.
+    """EndTxn 5 with the previous epoch counts as a retry, even if the transaction ended in v1.
 
-    Kafka compares only the epochs.
+    Kafka also compares only the epochs.
     """
     context, producer = in_state("committed", V1)
     old = producer[0], producer[1] - 1
@@ -111,7 +111,7 @@ def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
 
 
 def test_a_retry_while_the_markers_are_written_comes_too_early() -> None:
-    """A repeated end gets CONCURRENT_TRANSACTIONS while the markers are written."""
+    """A repeated EndTxn gets CONCURRENT_TRANSACTIONS while the markers are written."""
     context, (producer_id, epoch) = in_state("preparing commit", V2)
     assert context.end((producer_id, epoch - 1), version=V2).error is E.CONCURRENT_TRANSACTIONS
 

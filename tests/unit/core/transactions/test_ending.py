@@ -1,8 +1,9 @@
 """Responses of a transaction while its markers are written.
 
-A scenario cannot hold this state. The responses are those of two Kafka 4.3.1 brokers, where the
-leader of the transaction's only partition was stopped (SIGSTOP) before the end. Kafka has set the
-pending state by then, so that its checks of PREPARE_COMMIT and PREPARE_ABORT come late.
+A recorded scenario cannot stop in this state. The expected responses are those of two Kafka 4.3.1
+brokers, where the leader of the transaction's only partition was stopped (SIGSTOP) before EndTxn.
+Kafka has then already set its pending state, which it checks before PREPARE_COMMIT and
+PREPARE_ABORT.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def test_another_end_waits(
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("version", [V1, V2])
 def test_verification_tells_wrong_producers_apart(version: int, ended: bool) -> None:
-    """Verification checks the producer first; in v2 the current epoch is the next transaction's."""
+    """Verification checks producer id and epoch before the state of the transaction."""
     context, producers = ending(ended, version)
     answers = [
         missing_partitions(context.metadata, *producer, [T0, T1])[0]

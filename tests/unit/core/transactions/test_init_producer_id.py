@@ -34,7 +34,7 @@ def test_an_open_transaction_is_aborted_first() -> None:
 
 
 def test_a_producer_goes_on_with_its_epoch() -> None:
-    """A producer with its id and epoch gets the next epoch, and the same one on a retry."""
+    """A producer that sends its id and epoch gets the next epoch; a retry gets the same epoch."""
     context = TransactionContext()
     context.is_durable = False
     producer_id, epoch = context.begin()
@@ -46,7 +46,7 @@ def test_a_producer_goes_on_with_its_epoch() -> None:
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(7000, 0), (7000, 5), (1, 2)])
 def test_a_producer_that_others_followed_is_fenced(producer_id: int, epoch: int) -> None:
-    """A superseded producer is fenced: an older or unknown epoch, or another producer id."""
+    """A producer with an older or unknown epoch, or with another producer id, is fenced."""
     context = TransactionContext()
     context.begin(), context.begin(), context.begin()
     assert context.init(producer_id, epoch).error is E.PRODUCER_FENCED
@@ -104,7 +104,7 @@ def test_a_transaction_at_the_last_epoch_can_be_fenced() -> None:
 
 
 def test_after_an_end_of_transactions_v2_the_old_epoch_may_go_on() -> None:
-    """After an EndTxn 5 whose response got lost, the producer may use the epoch before it."""
+    """After an EndTxn 5 whose response got lost, the producer may use the previous epoch."""
     context = TransactionContext()
     context.is_durable = False
     producer = context.begin()

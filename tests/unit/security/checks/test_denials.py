@@ -135,7 +135,7 @@ async def test_what_was_asked_for_is_told(
 
 
 async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) -> None:
-    """Nothing is logged for a super user, nor for a missing right if another one suffices."""
+    """Nothing is logged for a super user, nor for a missing right if another right suffices."""
     await broker.ask(HEARTBEAT, 4, "root")
     broker.allow(topic("b", Operation.WRITE))
     await broker.ask(InitProducerIdRequest(transactional_id=None), 5)

@@ -74,7 +74,7 @@ async def test_fetch_answers_unknown_ids_first(broker: Secured) -> None:
 
 
 async def test_commits_of_what_does_not_exist_are_among_the_refused(broker: Secured) -> None:
-    """Refused and unknown topics precede committed ones, both in the order of the request."""
+    """Refused and unknown topics precede committed topics; both are in request order."""
     broker.allow(group("g", Operation.READ), topic("b", Operation.READ), topic("c", Operation.READ))
     partition = OffsetCommitRequestPartition(partition_index=0, committed_metadata="")
     topics = [
@@ -86,7 +86,7 @@ async def test_commits_of_what_does_not_exist_are_among_the_refused(broker: Secu
 
 
 async def test_committed_offsets_of_unknown_ids_are_among_the_refused(broker: Secured) -> None:
-    """Refused topics and unknown ids follow the served ones, in the order of the request."""
+    """Refused topics and unknown ids follow the served topics, in the order of the request."""
     broker.allow(group("g", Operation.DESCRIBE), topic("b", Operation.DESCRIBE))
     ids = (_id(broker, "a"), UNKNOWN_ID, _id(broker, "b"))
     topics = [OffsetFetchRequestTopics(topic_id=one, partition_indexes=[0]) for one in ids]

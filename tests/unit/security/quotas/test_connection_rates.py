@@ -49,7 +49,10 @@ def test_the_brokers_rate_is_of_all_listeners() -> None:
 
 
 def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
-    """The inter-broker listener has only its own rate and does not count for the broker's."""
+    """The inter-broker listener has only its own rate.
+
+    Its connections do not count for the broker's rate.
+    """
     one = ConnectionRates(WINDOWS, 1, {"A": NO_LIMIT, "B": 100}, protected="B")
     assert [one.admit("B", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)] == [0] * 5
     told = [one.admit("A", "1.1.1.1", NOW_MS).listener_ms for _ in range(3)]

@@ -21,7 +21,7 @@ ORDER: list[tuple[tuple[Part, Part], Tags]] = [
 
 
 def limits(*entities: tuple[Part, Part]) -> Limits:
-    """Return the limits of entities: their positions in the order."""
+    """Return limits for these entities; the limit of an entity is its position in ORDER."""
     made = Limits()
     places = [entity for entity, _ in ORDER]
     for entity in entities:
@@ -41,7 +41,7 @@ def test_the_most_specific_quota_is_the_clients(place: int) -> None:
 
 @pytest.mark.parametrize("place", range(8))
 def test_each_alone_is_found(place: int) -> None:
-    """Each single quota is found, also on the fast paths for quotas of one type."""
+    """A quota is found if no other quota is set, also by the fast path for a single type."""
     made = limits(ORDER[place][0])
     assert made
     assert made.limit(made.tags("u", "c")) == place

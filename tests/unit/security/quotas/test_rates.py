@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 def test_a_start_is_no_burst() -> None:
-    """At the start, windows without samples count as past, so that the rate is no burst."""
+    """At the start, windows without samples count as past, so that first requests are no burst."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(1000, START_MS)
     assert rate.window_ms(START_MS) == 10_000
@@ -36,7 +36,7 @@ def test_nothing_recorded_is_a_rate_of_nothing() -> None:
 
 
 def test_the_wait_is_until_the_rate_is_down() -> None:
-    """The throttle time is the time until the rate is at the quota, relative to the window."""
+    """The throttle time is the time until the rate has fallen to the quota."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(2000, START_MS)
     violation = rate.violation(START_MS)

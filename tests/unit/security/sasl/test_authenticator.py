@@ -329,7 +329,7 @@ def test_a_bug_costs_one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_requests_are_closed_unread() -> None:
-    """Before authentication only a token may be large; other large requests close unread."""
+    """Before authentication a large request other than a token closes the connection unread."""
     room = Room()
     room.handshake()
     assert room.metadata().topics == []
@@ -345,7 +345,7 @@ def test_large_requests_are_closed_unread() -> None:
 
 
 def test_a_long_token_that_is_no_utf8_is_closed() -> None:
-    """A long token that is not UTF-8 closes the connection; a short one gets the reason.
+    """A long token that is not UTF-8 closes the connection; a short token gets the reason.
 
     Replacing each invalid byte takes too long.
     """

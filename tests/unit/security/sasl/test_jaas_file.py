@@ -55,7 +55,7 @@ def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[
     ],
 )
 def test_options_of_the_jvm(text: str, file: str | None, others: list[str]) -> None:
-    """The last file counts; of other JVM options only the names are kept."""
+    """The last file counts; only the names of other JVM options are kept."""
     options = parse_jvm_options(text)
     assert (options.jaas_file, options.others) == (file, others)
 

@@ -89,7 +89,10 @@ def test_signs_in_a_name() -> None:
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 @pytest.mark.parametrize("value", ["true", "TRUE", "false,tokenauth=true"])
 def test_a_delegation_token(mechanism: ScramMechanism, value: str) -> None:
-    """A token's id is the user name, and the client becomes its owner for the token's lifetime."""
+    """A token's id is the user name; the client gets the identity of the token's owner.
+
+    The session ends with the token's lifetime.
+    """
     server = Scram(mechanism, Credentials(), Tokens())
     first = server.evaluate(f"n,a=token-id,n=token-id,r=x,tokenauth={value}".encode()).decode()
     # If tokenauth occurs twice, the last value counts.

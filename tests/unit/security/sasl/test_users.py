@@ -129,7 +129,7 @@ def test_users_of_a_setting() -> None:
 
 
 def test_users_of_a_setting_that_counts_for_more() -> None:
-    """Users of the setting get its passwords at each start; other users stay."""
+    """Users in the setting get the setting's passwords at each start; other users stay."""
     disk = _disk()
     users = ScramUsers(_state(disk), "SCRAM-SHA-256=[name=a,password=x]")
     _alter(users, _put("b"))

@@ -26,7 +26,7 @@ from coordinator_server.security.tls.cipher_suites import apply, openssl_name
     ],
 )
 def test_names(name: str, expected: str | None) -> None:
-    """Each supported suite has an OpenSSL name; others have none."""
+    """Each supported suite has an OpenSSL name; other suites have no name."""
     assert openssl_name(name) == expected
 
 

@@ -30,12 +30,12 @@ def failure(reason: str) -> ssl.SSLError:
     ],
 )
 def test_a_reason(reason: str, first_bytes: bytes, expected: str) -> None:
-    """A failure has OpenSSL's reason, or its meaning."""
+    """The error text has OpenSSL's reason in words, or an explanation of that reason."""
     assert expected in describe_failure(failure(reason), first_bytes)
 
 
 def test_a_certificate() -> None:
-    """A certificate failure has our text, or OpenSSL's."""
+    """The error text says why a certificate was refused, in OpenSSL's words or in ours."""
     error = ssl.SSLCertVerificationError(1, "x")
     error.reason = "CERTIFICATE_VERIFY_FAILED"
     error.verify_code, error.verify_message = 10, "certificate has expired"

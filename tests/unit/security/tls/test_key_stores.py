@@ -256,7 +256,10 @@ def test_trust_stores(tmp_path: Path) -> None:
 
 
 def test_of_a_key_its_own_certificate_is_trusted(tmp_path: Path) -> None:
-    """Of a key's chain in a trust store only the first certificate is trusted, as in Java."""
+    """If a trust store has a key, only the first certificate of its chain is trusted.
+
+    Java does the same.
+    """
     for name, write in (("p12", Identity.write_pkcs12), ("jks", Identity.write_jks)):
         path = write(BROKER, tmp_path / name, SECRET)
         settings = {"ssl.truststore.location": str(path), "ssl.truststore.password": SECRET}

@@ -67,7 +67,10 @@ def stores(tmp_path: Path) -> Stores:
 
 
 def test_a_file_that_changes(stores: Stores) -> None:
-    """New connections get a changed certificate, existing ones keep the old; one log line."""
+    """New connections get a changed certificate; existing connections keep the old one.
+
+    The change is one log line.
+    """
     first = stores.context.current()
     assert stores.context.current() is first
     again = AUTHORITY.issue("broker")
@@ -80,7 +83,10 @@ def test_a_file_that_changes(stores: Stores) -> None:
 
 
 def test_a_broken_file(stores: Stores) -> None:
-    """With an unreadable file the old context stays, with one log line, until the file is valid."""
+    """If a file becomes unreadable, the old context is used until the file is valid again.
+
+    The failure is one log line.
+    """
     first = stores.context.current()
     stores.put(b"half a file")
     assert stores.context.current() is first
@@ -199,7 +205,7 @@ def test_what_the_libraries_refuse(
 
 
 def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names of a certificate are read only when it changes."""
+    """The names of a certificate are read only when the certificate changes."""
 
     def fail(_: object) -> None:
         raise x509.DuplicateExtension("twice", x509.SubjectAlternativeName.oid)

@@ -1,8 +1,9 @@
 """The range assignor: each member gets consecutive partitions of each subscribed topic.
 
-Members with the same topics get the same partition numbers of topics with the same partition count,
-as joins need. Static members come first, sorted by instance id, so that a static member with a new
-member id gets the same partitions. Source: RangeAssignor.
+If members subscribe to the same topics with the same partition count, each member gets the same
+partition numbers of all topics, so that the member can join the topics. Static members come first,
+sorted by instance id, so that a static member with a new member id gets the same partitions.
+Source: RangeAssignor.
 """
 
 from __future__ import annotations

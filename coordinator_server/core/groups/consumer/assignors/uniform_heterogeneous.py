@@ -34,8 +34,8 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
 class _Builder:
     """Builds one assignment; members are identified by their index.
 
-    `_owners` has by topic id the owner of each partition, `_sizes` the number of partitions that
-    each member owns.
+    `_owners` maps a topic id to the owner of each partition; `_sizes` has the number of partitions
+    that each member owns.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -59,7 +59,7 @@ class _Builder:
         return (yield from self._assignment())
 
     def _work_on(self, topic_id: bytes) -> int:
-        """Return the number of items that processing a topic counts for."""
+        """Return the work for a topic: its number of partitions plus its number of subscribers."""
         return self._counts[topic_id] + len(self._readers[topic_id])
 
     def _order(self) -> Computation[None]:

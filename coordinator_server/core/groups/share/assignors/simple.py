@@ -1,9 +1,9 @@
 """The simple assignor: partitions are shared evenly, by several members if needed.
 
-With more members than partitions, several members read each partition; with fewer, one member does.
-Members keep their partitions within their quota. With different subscriptions, each topic is
-assigned separately. Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and
-SimpleHeterogeneousAssignmentBuilder (KIP-932).
+With more members than partitions, several members read each partition; with fewer members, each
+partition has one reader. Members keep their partitions within their quota. With different
+subscriptions, each topic is assigned separately. Source: SimpleAssignor,
+SimpleHomogeneousAssignmentBuilder and SimpleHeterogeneousAssignmentBuilder (KIP-932).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _share_out(
 
 
 def _quotas(total: int, readers: Sequence[int]) -> dict[int, int]:
-    """Return the number of partitions for each subscriber, `total` in all."""
+    """Divide `total` partitions among the subscribers; return each subscriber's number."""
     each = total / len(readers)
     return {
         index: ceil(each * (place + 1)) - ceil(each * place) for place, index in enumerate(readers)

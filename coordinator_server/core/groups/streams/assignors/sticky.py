@@ -148,9 +148,10 @@ class _StickyMember(NamedTuple):
 
 
 class _Quota:
-    """The number of tasks for which a member is preferred: an even share of the remaining tasks.
+    """The number of tasks, `each`, below which a member gets tasks whose state it has.
 
-    Members that reach the quota are removed from the shares, with their tasks.
+    `each` is an even share of the remaining tasks. A member that has reached this number is no
+    longer counted, and neither are its tasks.
     """
 
     def __init__(self, task_count: int, member_count: int) -> None:
@@ -343,7 +344,7 @@ class _StickyBuilder:
         return member.task_count < self._quota.each
 
     def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
-        """Add a standby task to the least-loaded process without it; return whether one exists."""
+        """Add a standby task to the least-loaded process without the task; return False if none."""
         asked = [processes.pop()]
         while processes and asked[-1].has_task(task):
             asked.append(processes.pop())

@@ -326,7 +326,7 @@ def test_the_leader_rejoins() -> None:
 
 
 def test_a_static_member_is_replaced_while_the_group_completes() -> None:
-    """A static member replaced during the sync phase overtakes that round, which is recorded."""
+    """Replacing a static member in the sync phase starts another rebalance; both are recorded."""
     group = ExplainedGroup()
     a, s = group.settled({"A": (0,), group.member("S", instance_id="i"): (1,)})
     old_id = s.id
@@ -494,7 +494,7 @@ def test_a_group_is_loaded() -> None:
 
 
 def test_a_group_is_loaded_with_too_many_members() -> None:
-    """Of a loaded group with too many members, the first to rejoin stay."""
+    """If a loaded group has too many members, the first members to rejoin stay."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)})
     group.broker.settings = group.broker.settings._replace(max_size=2)
@@ -553,7 +553,7 @@ def test_a_stable_group_is_let_go_in_silence() -> None:
 
 
 def test_the_group_is_deleted() -> None:
-    """Deleting the group is its last record."""
+    """The last rebalance record of a group says that the group was deleted."""
     group = ExplainedGroup()
     group.empty()
     group.broker.explained.clear()

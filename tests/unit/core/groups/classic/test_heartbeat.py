@@ -20,7 +20,7 @@ MOST_CALLS = 6
 
 
 def in_state(state: str) -> Member:
-    """Return a static member of a group in `state`; in Empty it has left."""
+    """Return a static member of a group in `state`; in Empty the member has left."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     if state == "completing":
@@ -86,7 +86,7 @@ def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
 
 
 def test_groups_that_are_not_there() -> None:
-    """Unknown groups, empty group ids and groups unloaded a moment ago get their errors."""
+    """An unknown group, an empty group id and a group that was just unloaded get their errors."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.heartbeat() is E.UNKNOWN_MEMBER_ID

@@ -114,9 +114,9 @@ def test_members_must_share_a_protocol() -> None:
 
 
 def test_a_sole_member_cannot_change_to_another_protocol() -> None:
-    """A sole member cannot replace its protocols, because it counts itself.
+    """A sole member cannot replace its protocols: they must match its old protocols.
 
-    The response has its id.
+    The response has the member's id.
     """
     context = GroupContext()
     (a,) = context.stable("A")
@@ -189,9 +189,9 @@ def test_changed_timeouts_are_no_change() -> None:
 
 
 def test_rejoins_while_completing() -> None:
-    """In the sync phase an unchanged rejoin gets the current generation, a changed one rebalances.
+    """In the sync phase an unchanged rejoin gets the current generation.
 
-    The leader gets the members.
+    Changed metadata starts a rebalance. The response to the leader lists the members.
     """
     context = GroupContext()
     a, b = context.completing("A", "B")
@@ -233,7 +233,7 @@ def test_an_id_given_out_cannot_be_used_by_a_static_member() -> None:
 
 
 def test_a_second_join_of_the_same_member_ends_the_first() -> None:
-    """A second join of one member answers the first, and both requests get a response."""
+    """A second JoinGroup of a member answers the first; both requests get a response."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     first = a.join()
@@ -258,7 +258,10 @@ def test_group_max_size_counts_members_in_stable() -> None:
 
 
 def test_group_max_size_counts_waiting_members_while_preparing() -> None:
-    """In a join phase waiting members count: the last old member is removed, with its timer."""
+    """In a join phase the size limit counts only members that have joined.
+
+    An old member that joins beyond the limit is removed, and so is its timer.
+    """
     context = GroupContext()
     a, b, c, d = context.stable("A", "B", "C", "D")
     b.protocols = [("range", b"new")]

@@ -32,9 +32,9 @@ def test_the_last_member_leaves(version: int) -> None:
 
 
 def test_leaving_a_group_that_does_not_exist() -> None:
-    """A nonexistent group gives each member UNKNOWN_MEMBER_ID; up to v2 at the top level.
+    """A nonexistent group gives each member UNKNOWN_MEMBER_ID.
 
-    An empty group id is invalid.
+    Up to v2 the error is at the top level. An empty group id is invalid.
     """
     context = GroupContext()
     response = leave(context.broker, ("ghost", None), ("", "i")).response

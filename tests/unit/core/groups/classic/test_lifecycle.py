@@ -181,7 +181,10 @@ def test_unloading_with_writes_under_way() -> None:
 
 
 def test_durable_state_is_what_the_records_say() -> None:
-    """Later records win, tombstones remove, legacy offsets count, other records are skipped."""
+    """Later records replace earlier records, and tombstones delete.
+
+    Offset records of old formats count; records of other types are skipped.
+    """
     group = GroupContext().broker.replayed()
     assert group.is_blank
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=1)

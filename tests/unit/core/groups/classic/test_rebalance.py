@@ -83,7 +83,7 @@ def test_a_lost_id_ends_the_initial_delay() -> None:
 
 
 def test_a_pending_id_holds_the_join_phase_up() -> None:
-    """A pending id delays the join phase until it joins or its session timeout expires."""
+    """A pending id delays the join phase until it is used or its session timeout expires."""
     context = GroupContext()
     (a,), _, parked = context.preparing("A")
     context.member("X", version=5).join()
@@ -116,7 +116,7 @@ def test_those_who_do_not_rejoin_are_dropped() -> None:
 
 
 def test_v0_waits_for_the_session_timeout() -> None:
-    """JoinGroup v0 has no rebalance timeout; the session timeout counts."""
+    """JoinGroup v0 has no rebalance timeout, so the session timeout is used instead."""
     context = GroupContext()
     a = context.member("A", version=0, rebalance_ms=-1)
     b = context.member("B", version=0, rebalance_ms=-1, session_ms=9_000)
@@ -193,7 +193,7 @@ def test_a_parked_join_speaks_for_an_old_member() -> None:
 
 
 def test_a_follower_expires_before_its_sync() -> None:
-    """A follower that expires in the sync phase starts a rebalance; its assignments are dropped."""
+    """A follower that expires in the sync phase starts a rebalance; the assignments are dropped."""
     context = GroupContext()
     a, b = context.stable("A", "B")
     b.protocols = [("range", b"new")]

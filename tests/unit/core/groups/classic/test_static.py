@@ -103,7 +103,10 @@ def test_a_restart_that_changes_the_vote_rebalances() -> None:
 
 
 def test_the_old_self_is_fenced_everywhere() -> None:
-    """The old member id is FENCED_INSTANCE_ID, and without the instance id UNKNOWN_MEMBER_ID."""
+    """Requests with the old member id get FENCED_INSTANCE_ID.
+
+    Without the instance id the error is UNKNOWN_MEMBER_ID.
+    """
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     context.stable(a)
@@ -117,7 +120,10 @@ def test_the_old_self_is_fenced_everywhere() -> None:
 
 
 def test_instance_and_member_id_must_belong_together() -> None:
-    """A wrong member id is fenced, an unknown instance unknown; no instance id is accepted."""
+    """An instance id with a wrong member id gets FENCED_INSTANCE_ID.
+
+    An unknown instance id gets UNKNOWN_MEMBER_ID; a request without an instance id is accepted.
+    """
     context = GroupContext()
     a, b = pair(context)
     assert a.join(member_id=b.id).error is E.FENCED_INSTANCE_ID
@@ -128,7 +134,7 @@ def test_instance_and_member_id_must_belong_together() -> None:
 
 
 def test_a_restart_while_its_own_join_is_parked() -> None:
-    """A restart while its join is parked fences the old request and takes over the leadership."""
+    """A leader that restarts while its join is parked fences the old request and leads again."""
     context = GroupContext()
     a, b = pair(context)
     old = a.join()
@@ -204,7 +210,10 @@ def test_a_restart_that_cannot_be_recorded_is_undone() -> None:
 
 
 def test_a_rebalance_overtakes_a_restart_being_recorded() -> None:
-    """A join before the record of a restart is written delays the restart's only response."""
+    """A join that comes before a restart is recorded starts a rebalance.
+
+    The restarted member then gets its response at the end of the join phase.
+    """
     context = GroupContext()
     a, b = pair(context)
     x = restarted(context, a)

@@ -14,7 +14,7 @@ V5: dict[str, Any] = {"version": 5, "protocol_type": "consumer", "protocol_name"
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_sole_leader_gets_what_it_assigned(version: int) -> None:
-    """The leader's SyncGroup is answered after the write; a repeated one at once."""
+    """The leader's SyncGroup is answered after the write; a repeated SyncGroup at once."""
     context = GroupContext()
     (a,) = context.completing("A")
     changes = V5 if version == 5 else {"version": version}
@@ -102,7 +102,7 @@ def test_the_wrong_generation_is_illegal() -> None:
 
 
 def test_a_second_sync_of_the_same_member_ends_the_first() -> None:
-    """A second sync of one member answers the first, and both requests get a response."""
+    """A second SyncGroup of a member answers the first; both requests get a response."""
     context = GroupContext()
     a, b = context.completing("A", "B")
     first, second = b.sync(), b.sync()

@@ -143,7 +143,7 @@ def test_a_protocol_without_a_name(version: int, name: str | None) -> None:
 def test_who_may_not_join() -> None:
     """A join fails if migration is disabled, the group is full or the protocols do not match.
 
-    The latter are another protocol type, and protocols that other members do not support.
+    Protocols do not match if the type differs, or if other members do not support them.
     """
     context = with_a(consumer_migration_policy="disabled")
     response = context.old("M", version=9).join().response
@@ -174,7 +174,7 @@ def test_all_classic_members_share_a_protocol() -> None:
 
 
 def test_a_protocol_is_kept_once() -> None:
-    """Of protocols with the same name the first one counts."""
+    """If several protocols have the same name, the first protocol counts."""
     context = with_a()
     m = context.old("M", protocols=[*subscribed("three"), ("range", b"")])
     m.join()
@@ -381,7 +381,7 @@ def test_an_empty_group_becomes_a_classic_one() -> None:
 def test_it_does_so_even_for_who_is_refused() -> None:
     """An empty group is converted even if the joining member is refused.
 
-    Refused are members without an id, and members without protocols.
+    A member is refused if it has no member id or no protocols.
     """
     for version, protocols in ((9, [JoinGroupRequestProtocol(name="range")]), (3, [])):
         context = empty_group()

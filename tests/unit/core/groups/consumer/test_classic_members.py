@@ -208,7 +208,7 @@ def test_members_of_both_protocols_leave_together() -> None:
 
 
 def test_a_static_member_is_named_by_both_ids() -> None:
-    """A static member leaves by both ids, or by its instance id alone."""
+    """A static member leaves by member id and instance id, or by its instance id alone."""
     context = MigrationContext()
     context.mixed()
     b = context.member("B", "three", instance_id="i1")

@@ -319,7 +319,7 @@ def test_a_static_member_takes_over_with_its_own_id() -> None:
 
 
 def test_a_static_member_brings_another_subscription() -> None:
-    """With another subscription of the static member, all members must rejoin.
+    """If the static member returns with another subscription, all members must rejoin.
 
     The static member itself gets generation 0.
     """
@@ -336,7 +336,7 @@ def test_a_static_member_brings_another_subscription() -> None:
 
 
 def test_the_expression_of_a_static_member_ends() -> None:
-    """The pattern of the static member is dropped with its last subscription."""
+    """The pattern of a static member is dropped when no member subscribes to it any more."""
     context = MigrationContext()
     (m,) = context.stable({"M": THREE})
     a = context.member("A", regex="th.*", instance_id="i1")

@@ -116,7 +116,7 @@ def test_a_member_joins_again() -> None:
 def test_the_assignment_waits_for_its_interval() -> None:
     """During the assignment interval the group is Assigning and members keep their epochs.
 
-    Any heartbeat after it computes the target.
+    Any heartbeat after the interval computes the target.
     """
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a, b = context.member("a", "three"), context.member("b", "three")

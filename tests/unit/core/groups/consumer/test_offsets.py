@@ -57,7 +57,7 @@ def give_up(context: ConsumerContext) -> tuple[ConsumerMember, list[int], int]:
 
 
 def as_classic(context: ConsumerContext, member_id: str) -> None:
-    """Turn a member of the group into a classic one."""
+    """Turn a member of the group into a classic member."""
     metadata = ClassicMemberMetadata(session_timeout_ms=6000)
     context.rewrite(member_id, classic_member_metadata=metadata)
 
@@ -153,7 +153,10 @@ def test_an_empty_group_takes_commits_of_nobody() -> None:
 
 
 def test_a_member_of_the_classic_protocol_commits_with_a_generation() -> None:
-    """A classic member commits with its generation at any version, else ILLEGAL_GENERATION."""
+    """A classic member commits with its generation at any version.
+
+    Another generation gets ILLEGAL_GENERATION.
+    """
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

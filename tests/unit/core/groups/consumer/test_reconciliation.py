@@ -54,7 +54,7 @@ def test_a_partition_changes_hands() -> None:
 
 
 def test_a_member_that_does_not_say_what_it_owns_owns_it_still() -> None:
-    """Without a list of owned partitions, or with the revoked one in it, nothing is released."""
+    """A heartbeat that lists no partitions, or lists the revoked partition, releases nothing."""
     context = ConsumerContext()
     a, _ = two(context)
     all_of_it = dict(a.owned)

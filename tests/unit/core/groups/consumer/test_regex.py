@@ -162,7 +162,7 @@ def test_a_second_member_with_a_resolved_expression() -> None:
 
 
 def test_a_second_member_before_the_expression_is_resolved() -> None:
-    """A second member that joins before the resolution has no topics at first, too."""
+    """A second member that joins before the resolution has no topics at first either."""
     context = ConsumerContext()
     appends = iter((ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS))
     context.broker.append_error = lambda: next(appends, ErrorCode.NONE)
@@ -174,7 +174,7 @@ def test_a_second_member_before_the_expression_is_resolved() -> None:
 
 
 def test_the_last_member_takes_its_expression_with_it() -> None:
-    """The pattern of the last member is dropped when it leaves or changes its subscription."""
+    """A pattern is dropped when its last member leaves or changes its subscription."""
     context = ConsumerContext()
     a, b = reader(context, "t.*"), reader(context, "t.*", name="b")
     assert a.leave() is ErrorCode.NONE
@@ -207,7 +207,7 @@ def test_an_expression_for_another() -> None:
 
 
 def test_a_new_expression_waits_for_10_seconds_if_others_are_there() -> None:
-    """With other patterns in the group a new one waits for up to 10 s.
+    """If the group has other patterns, a new pattern waits for up to 10 s.
 
     All patterns of a group are resolved together, at most every 10 s.
     """

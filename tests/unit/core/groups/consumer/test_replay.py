@@ -89,7 +89,7 @@ def test_a_snapshot_holds_everything() -> None:
 
 
 def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
-    """After its tombstones a group is a classic one with the same offsets, until a new record."""
+    """After its tombstones a group is a classic group with the same offsets, until a new record."""
     context = varied()
     group: Group = context.group
     offsets = group.offsets
@@ -101,7 +101,7 @@ def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
 
 
 def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
-    """Tombstones are in Kafka's order, member parts before their members."""
+    """Tombstones are in Kafka's order: the parts of a member come before the member."""
     group = varied().group
     assert [short(record) for record in group.tombstones()] == [
         "-current a",
@@ -118,7 +118,7 @@ def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
 
 
 def test_partitions_without_an_epoch_are_of_an_earlier_release() -> None:
-    """Partitions without a valid epoch get the member's, but at least 0.
+    """Partitions without a valid epoch get the member's epoch, or 0 if that epoch is negative.
 
     Records of earlier releases and damaged records have no valid epochs.
     """

@@ -33,7 +33,7 @@ def test_a_static_member_leaves_for_a_while() -> None:
 
 
 def test_it_comes_back_under_another_id() -> None:
-    """A returning member takes over the state of the old one without a new epoch."""
+    """A returning member takes over the state of the old member without a new epoch."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -74,7 +74,7 @@ def test_it_comes_back_with_another_subscription() -> None:
 
 
 def test_it_comes_back_while_the_target_is_awaited() -> None:
-    """Until there is a new target, a returning member has the target of the old one."""
+    """Until there is a new target, a returning member has the old member's target."""
     context = ConsumerContext(consumer_assignment_interval_ms=1000)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -86,7 +86,7 @@ def test_it_comes_back_while_the_target_is_awaited() -> None:
 
 
 def test_it_comes_back_under_its_own_id() -> None:
-    """A static member can return under its own id, as under another one."""
+    """A static member can return under its own id as well as under another id."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE

@@ -27,7 +27,7 @@ def events(context: ConsumerContext, name: str) -> list[dict[str, object]]:
 
 
 def revoking(context: ConsumerContext, rebalance_ms: int = 30_000) -> ConsumerMember:
-    """Return a member that must revoke a partition for a waiting one."""
+    """Return a member that must revoke a partition for a waiting member."""
     a = context.member("a", "three", rebalance_ms=rebalance_ms)
     context.joined(a)
     assert context.member("b", "three").join().error is ErrorCode.NONE
@@ -127,9 +127,9 @@ def test_a_static_member_that_is_away_has_the_rest_of_its_session() -> None:
 
 
 def test_a_static_member_that_is_away_need_not_give_up_in_time() -> None:
-    """A static member that leaves for a while has no rebalance timeout any more.
+    """A static member that leaves temporarily has no rebalance timeout any more.
 
-    A broker that loads the group starts a new one.
+    A broker that loads the group starts a new timeout.
     """
     context = ConsumerContext()
     a = context.member("a", "three", instance_id="i", rebalance_ms=30_000)

@@ -169,7 +169,7 @@ def test_it_is_for_consumers() -> None:
 
 
 def test_the_group_may_be_too_large() -> None:
-    """A group above group.consumer.max.size is not converted; a full one refuses the member."""
+    """A group above group.consumer.max.size is not converted; a full group refuses the member."""
     context = MigrationContext(consumer_max_size=1)
     context.stable({"M": {}, "N": {}})
     assert refused(context) == (

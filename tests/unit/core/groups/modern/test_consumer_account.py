@@ -286,7 +286,7 @@ def test_member_goes_before_there_is_a_target() -> None:
 
 
 def test_upgrade() -> None:
-    """In an upgrade the classic members had their partitions before."""
+    """The record of an upgrade shows the partitions that the classic members had before."""
     context = MigrationContext()
     (old,) = context.stable({"m": THREE})
     context.broker.explained.clear()

@@ -12,7 +12,10 @@ from tests.unit.core.groups.share.context import ShareContext
 
 
 def test_the_first_member_gets_its_partitions_once_they_are_initialized() -> None:
-    """The first response assigns nothing, the next one the partitions initialized meanwhile."""
+    """The first response assigns nothing.
+
+    The next response assigns the partitions that were initialized meanwhile.
+    """
     t = ShareContext()
     a = t.member("A", "two")
     first = a.join().response
@@ -51,7 +54,7 @@ def test_the_records_of_a_join() -> None:
 
 
 def test_members_share_partitions() -> None:
-    """Two members share a single partition; of two partitions each gets one."""
+    """Two members share a single partition; if there are two partitions, each member gets one."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a, b)
@@ -224,7 +227,7 @@ def test_refused_subscriptions_are_not_kept() -> None:
 
 
 def test_leaving() -> None:
-    """A leave raises the group epoch and frees partitions; the last leaves an empty group."""
+    """A leave raises the group epoch and frees partitions; the last leave empties the group."""
     t = ShareContext()
     a, b = t.member("A", "two"), t.member("B", "two")
     t.joined(a, b)
@@ -268,7 +271,7 @@ def test_a_group_that_does_not_exist() -> None:
 
 
 def test_a_full_group() -> None:
-    """A full group refuses every unknown member, but no existing one."""
+    """A full group refuses every unknown member, but no existing member."""
     t = ShareContext(share_max_size=1)
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a)

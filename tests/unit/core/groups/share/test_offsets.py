@@ -122,7 +122,7 @@ def test_a_negative_partition() -> None:
 
 
 def test_groups_that_cannot_be_altered() -> None:
-    """Groups with members, of another kind, without a name, or elsewhere are refused."""
+    """Groups with members, of another kind, without a name or on another broker are refused."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -195,7 +195,7 @@ def test_a_large_alteration() -> None:
 
 
 def test_offsets_are_deleted() -> None:
-    """Deleted topics are returned; topics without state and unknown ones have errors, last."""
+    """Deleted topics come first; topics without state and unknown topics follow, with errors."""
     t = ShareContext()
     emptied(t, "one", "two")
     answer = t.delete_offsets("three", "one", "no-such")
@@ -229,7 +229,7 @@ def test_a_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_no_state_to_delete() -> None:
-    """A group without state gets an empty response, an unknown group its error."""
+    """A group without state gets an empty response; an unknown group gets its error."""
     t = ShareContext()
     missing = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
     assert refused(t.delete_offsets("one")) == missing

@@ -116,7 +116,7 @@ class StreamsMember:
     def own(
         self, active: Tasks | None = None, standby: Tasks | None = None, **fields: Any
     ) -> Answer:
-        """Send a heartbeat with the member's tasks: the assigned ones, or these."""
+        """Send a heartbeat with the member's tasks: the given tasks, or else the assigned tasks."""
         return self.send(
             active_tasks=listed(self.active if active is None else active),
             standby_tasks=listed(self.standby if standby is None else standby),

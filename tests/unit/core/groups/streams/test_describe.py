@@ -117,7 +117,7 @@ def test_the_offsets_that_a_member_reports() -> None:
 def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
     """Reported offsets are kept, as in Kafka, even if a repeated task list fails the request.
 
-    A request with an unknown task fails before they are kept.
+    If a request with an unknown task fails, its offsets are not kept.
     """
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")
@@ -183,7 +183,7 @@ def test_groups_that_are_none() -> None:
 
 
 def test_a_group_without_a_topology_cannot_go_on() -> None:
-    """Heartbeats of a group without a topology fail, as in Kafka; no request can create one."""
+    """Heartbeats of a group without a topology fail, as in Kafka."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)

@@ -34,7 +34,10 @@ def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
 
 
 def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
-    """The first response has endpoint epoch 0, so that the next one repeats all, as in Kafka."""
+    """The first response has endpoint epoch 0, so that the next response repeats all.
+
+    Kafka does the same.
+    """
     context = StreamsContext(COUNTS)
     member = context.member("m", JOINS, endpoint=("h", 1))
     answer = member.join()
@@ -46,9 +49,9 @@ def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
 
 
 def test_the_epoch_rises_with_tasks_of_who_has_an_endpoint() -> None:
-    """The endpoint epoch rises with the tasks of members with an endpoint.
+    """The endpoint epoch rises when the tasks of a member with an endpoint change.
 
-    Each member is then told once.
+    Each member then gets the new endpoints in one response.
     """
     context = StreamsContext(COUNTS)
     first = context.member("a", JOINS, endpoint=("h", 1))

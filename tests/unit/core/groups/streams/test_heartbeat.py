@@ -201,7 +201,7 @@ def test_unknown_members() -> None:
 
 
 def test_epochs_that_are_not_right() -> None:
-    """Wrong epochs are fenced; the previous one is accepted without foreign tasks.
+    """Wrong epochs are fenced, but the previous epoch is accepted if the member lists its tasks.
 
     A member sends its previous epoch if the last response got lost.
     """
@@ -313,7 +313,10 @@ def test_tasks_that_are_listed_twice() -> None:
 
 
 def test_a_topology_is_not_changed() -> None:
-    """A different topology is refused, an older epoch is stale; the order does not matter."""
+    """A different topology is refused, and an older topology epoch is stale.
+
+    The order of the subtopologies does not matter.
+    """
     parts = subtopology("0", "three"), subtopology("1", "two")
     context = StreamsContext()
     context.joined(context.member("a", topology(*parts, epoch=3)))

@@ -55,7 +55,10 @@ def test_an_endpoint_in_a_group_that_was_there() -> None:
 
 
 def test_a_classic_group_with_members_is_left_alone() -> None:
-    """A classic group with members is not converted; an empty one is, without its record."""
+    """A classic group with members is not converted.
+
+    An empty classic group is converted, and its record is deleted.
+    """
     context = StreamsContext()
     classic = context.classic("c", version=3)
     classic.join()

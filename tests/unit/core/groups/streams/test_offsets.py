@@ -39,7 +39,7 @@ def in_transaction(context: StreamsContext, **fields: Any) -> ErrorCode:
 
 @pytest.fixture(name="shared")
 def make_shared() -> tuple[StreamsContext, StreamsMember]:
-    """Return a group at epoch 3 with tasks 0 and 1 of a since epoch 2, task 2 of b since 3."""
+    """Return a group at epoch 3: a has tasks 0 and 1 since epoch 2, b has task 2 since epoch 3."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -115,7 +115,7 @@ def test_commits_in_transactions(shared: tuple[StreamsContext, StreamsMember]) -
 
 
 def test_fetching_offsets(shared: tuple[StreamsContext, StreamsMember]) -> None:
-    """Members fetch with their epoch, other clients without one."""
+    """Members fetch with their epoch; other clients fetch without an epoch."""
     context, member = shared
     member.commit(("three", 0, 7))
     for member_id, epoch, error in (

@@ -148,7 +148,10 @@ def test_new_tasks_are_as_old_as_the_target() -> None:
     ids=["active", "standby", "warm-up"],
 )
 def test_tasks_of_each_kind_are_given_up(target: MemberTasks, revoking: OwnedTasks) -> None:
-    """While it revokes tasks of any kind a member stays at its epoch, until its list lacks them."""
+    """A member stays at its epoch until its heartbeat no longer lists the tasks to revoke.
+
+    This holds for tasks of any kind.
+    """
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0), two(1), two(2)))
     moved = step(current, target)
     assert (moved.epoch, moved.previous_epoch, moved.state) == (3, 3, UNREVOKED)
@@ -202,7 +205,7 @@ def test_tasks_that_others_have_still_to_give_up(
 def test_tasks_that_may_be_in_two_processes(
     target: MemberTasks, others: tuple[tuple[str, OwnedTasks], ...]
 ) -> None:
-    """A task does not wait for standby tasks in other processes, nor a standby task for others."""
+    """A task or a standby task does not wait for its standby tasks in other processes."""
     assert step(CurrentTasks(), target, others=others).state is STABLE
 
 

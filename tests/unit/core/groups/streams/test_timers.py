@@ -35,9 +35,9 @@ def test_the_first_assignment_waits_for_more_members() -> None:
 
 
 def test_a_new_group_waits_for_a_heartbeat_too() -> None:
-    """The first target waits for a heartbeat after the delay, as in Kafka.
+    """The first target is computed by the first heartbeat after the delay, as in Kafka.
 
-    A new group forgets its topics at its first record.
+    The timer cannot compute the target, because a new group does not keep its configured topology.
     """
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     member = context.member("m")
@@ -127,9 +127,9 @@ def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
 
 
 def test_an_empty_group_of_an_older_log_keeps_the_interval() -> None:
-    """An empty group in a log of Kafka before 4.4 keeps the assignment interval.
+    """An empty group that Kafka before 4.4 wrote keeps the assignment interval.
 
-    Older versions keep the time of the last assignment.
+    The reason is that these versions keep the timestamp of the last assignment.
     """
     context = StreamsContext(
         streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000

@@ -37,7 +37,7 @@ def joined_with(asked: StreamsTopology) -> tuple[StreamsContext, Answer]:
 
 
 def test_internal_topics_are_created() -> None:
-    """The first response reports missing internal topics; the next one has the tasks."""
+    """The first response reports missing internal topics; the next response has the tasks."""
     context = StreamsContext()
     member = context.member("m", COUNTS_WORDS)
     assert statuses(member.join()) == {

@@ -76,7 +76,7 @@ def test_topics_that_are_read_no_more_are_taken_away() -> None:
 
 
 def test_different_topics_load_all_members_the_same() -> None:
-    """With different subscriptions, a member with fewer topics gets more partitions of them."""
+    """If subscriptions differ, a member with fewer topics gets more partitions of each topic."""
     members = {
         "a": MemberSpec(BOTH, {}),
         "b": MemberSpec(TOPICS, {}),

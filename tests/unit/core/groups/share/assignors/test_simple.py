@@ -81,7 +81,7 @@ def test_what_may_be_assigned_no_more_fills_members_all_the_same() -> None:
 
 
 def test_each_topic_is_shared_by_itself_where_members_read_different_ones() -> None:
-    """With different subscriptions each topic is shared by itself.
+    """With different subscriptions each topic is assigned separately.
 
     A member loses unsubscribed topics, except topics without any subscriber, as in Kafka.
     """

@@ -17,6 +17,9 @@ def test_the_least_comes_first() -> None:
 
 
 def test_which_of_the_same_load_comes_first_is_as_in_java() -> None:
-    """Items of equal load come in the order of Java's heap: the last one replaces the root."""
+    """Items of equal load come in the order of Java's heap.
+
+    In that heap the last item replaces the root.
+    """
     queue = LeastFirst("abcd", lambda _: 0)
     assert "".join(queue.pop() for _ in range(4)) == "adcb"

@@ -30,7 +30,7 @@ def test_nobody_gets_nothing() -> None:
 
 
 def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
-    """Tasks are spread evenly over members, and over processes by their members."""
+    """Tasks are spread evenly over members; a process gets tasks in proportion to its members."""
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),
@@ -107,7 +107,10 @@ def test_tasks_go_to_copies_of_their_state() -> None:
 
 
 def test_standby_tasks_are_in_other_processes() -> None:
-    """Standby tasks are in other processes, if there are enough; stateless tasks have none."""
+    """Standby tasks are in other processes, if there are enough.
+
+    Stateless tasks have no standby tasks.
+    """
     members = {
         "a": StreamsMemberSpec("p"),
         "b": StreamsMemberSpec("p"),

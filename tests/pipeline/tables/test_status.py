@@ -319,6 +319,24 @@ def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
     assert ages == [(7, minutes * MINUTE_MS, None)]
 
 
+@pytest.mark.parametrize(
+    ("position", "age"), [(2, 51 * MINUTE_MS), (3, 10 * MINUTE_MS), (4, None), (9, None)]
+)
+def test_a_read_uncommitted_reader_has_not_the_age_of_the_open_transaction(
+    position: int, age: int | None
+) -> None:
+    """A reader above the last stable offset is not held back, so the transaction has no say."""
+    log = [commit("g", AT_MS - SECOND_MS, 10, "t-0", position)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    hold = {"last_stable_offset": 3, "held_by": "p", "held_since_ms": AT_MS - 10 * MINUTE_MS}
+    frames = bronze(
+        offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
+    )
+    made = lag.make(frames, Questions(at_ms=AT_MS))
+    ages = rows_of(made, schema.LAG, "oldest_unread_age_ms", "interpolated_age_ms")
+    assert ages == [(age, age if position < 3 else None)]
+
+
 def _modern_group(topic_id: str) -> list[Row]:
     """Return a KIP-848 group with lag whose member owns partition 0 of the topic id."""
     start_ms = AT_MS - 99 * MINUTE_MS

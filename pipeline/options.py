@@ -97,7 +97,7 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help=(
             "time for which the tables are computed, as 2026-11-22T01:30:00Z or in ms "
-            "(default: now)"
+            "(default: now; with --parquet, the time at which that run read the log ends)"
         ),
     )
     command.add_argument(

@@ -221,6 +221,12 @@ def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
         pieces.unpersist()
 
 
+def sampled_ms(store: Store) -> int | None:
+    """Return the time at which the partition ends in bronze were read; None without any."""
+    last = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
+    return None if last is None else last[0]
+
+
 def _with_past(store: Store, questions: Questions) -> Questions:
     """Return `questions` with `past` set if the instant precedes the read of partition ends."""
     first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
@@ -248,7 +254,6 @@ def _write_coverage(
 ) -> None:
     """Write `coverage`; without a source, take over what the run that read bronze recorded."""
     before = store.coverage_of_bronze() if source is None else None
-    ends = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
     log = store.read_bronze(schema.OFFSETS_LOG).agg(F.min("log_timestamp_ms")).first()
     row = {
         "at_ms": questions.at_ms,
@@ -257,7 +262,7 @@ def _write_coverage(
         "input": before["input"] if before else source and source.input,
         "groups": groups,
         "first_log_ms": None if log is None else log[0],
-        "read_ms": None if ends is None else ends[0],
+        "read_ms": sampled_ms(store),
         "notes": list(dict.fromkeys([*(before["notes"] if before else ()), *notes])),
     }
     columns = schema.COVERAGE.spark()

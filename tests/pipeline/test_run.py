@@ -14,7 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import run, schema
+from pipeline.command import main
 from pipeline.progress import silent
+from pipeline.report.reading import Output
 from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
@@ -23,6 +25,7 @@ from tests.pipeline.logs import START_MS, plain, write_segment
 from tests.pipeline.logs import commits as log_commits
 from tests.pipeline.report.scene import commits, write
 from tests.pipeline.story import AT_MS
+from tests.pipeline.tables.log_rows import commit
 from tests.pipeline.ways import plain_rows, questions, read_table
 from tests.support import wait_for
 
@@ -173,3 +176,29 @@ def test_a_stream_sees_lag_without_commits(spark: SparkSession, tmp_path: Path) 
         for query in spark.streams.active:
             query.stop()
         thread.join()
+
+
+def write_bronze(folder: Path, *, sampled_ms: int) -> None:
+    """Write bronze of a group that had read all but the last record, a second before."""
+    records = [
+        {"topic": "t", "partition": 0, "offset": offset, "timestamp_ms": sampled_ms - 1000}
+        for offset in range(3)
+    ]
+    end = {"topic": "t", "partition": 0, "log_start": 0, "log_end": 3, "sampled_at_ms": sampled_ms}
+    log = [commit("g", sampled_ms - 2000 + offset, offset, "t-0", offset) for offset in range(3)]
+    write(folder, "bronze", schema.OFFSETS_LOG, log)
+    write(folder, "bronze", schema.TOPIC_RECORDS, records)
+    write(folder, "bronze", schema.PARTITION_ENDS, [end])
+
+
+@pytest.mark.nightly
+def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Path) -> None:
+    """Without `--at`, a run on bronze is about the time at which its log ends were read."""
+    write_bronze(tmp_path, sampled_ms=AT_MS)
+    out = tmp_path / "out"
+    assert main(["run", "--parquet", str(tmp_path), "--out", str(out)]) == 0
+    output = Output(out)
+    assert {(row["status"], row["lag"]) for row in output.rows(schema.STATUS)} == {("OK", 1)}
+    assert output.at_ms == AT_MS
+    (row,) = output.rows(schema.LAG)
+    assert row["oldest_unread_age_ms"] == 1000

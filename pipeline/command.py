@@ -74,7 +74,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     Raises InputError, NoJavaError or WorkerError if one of them is not usable.
     """
     from pipeline.bronze import keep_spark_progress
-    from pipeline.run import run_batch, run_stream
+    from pipeline.run import run_batch, run_stream, sampled_ms
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import InputError, Source
@@ -101,6 +101,9 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         if not before.has(before.path("bronze")):
             raise InputError(f"--parquet {options.parquet}: there is no bronze of an earlier run")
         store.use_bronze_of(before)
+        if options.at is None:
+            # Old bronze says nothing about the time after its log ends were read.
+            options.at = sampled_ms(store)
     if progress:
         keep_spark_progress(store, progress)
 

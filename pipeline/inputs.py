@@ -36,12 +36,14 @@ class Questions:
 
     All tables are about the instant `at_ms`; no table reads a clock. `past` is true if `at_ms` lies
     before the time at which the partition ends were read: log ends are then replayed from the
-    records, and events after the instant do not count.
+    records, and events after the instant do not count. `window_ms` is for rates and history,
+    `patience_ms` the least time without progress after which a reader is not healthy.
     """
 
     at_ms: int
     past: bool = False
     window_ms: int = HOUR_MS
+    patience_ms: int = 2 * MINUTE_MS
     allowed_lag: int = 0
     group_expires_ms: int = 7 * DAY_MS
     offsets_retention_ms: int = 7 * DAY_MS

@@ -97,7 +97,7 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help=(
             "time for which the tables are computed, as 2026-11-22T01:30:00Z or in ms "
-            "(default: now)"
+            "(default: now; with --parquet, the time at which that run read the log ends)"
         ),
     )
     command.add_argument(
@@ -106,6 +106,16 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         default=HOUR_MS,
         metavar="TIME",
         help="time before --at from which rates are computed (default: 1h)",
+    )
+    command.add_argument(
+        "--patience",
+        type=duration_ms,
+        default=2 * MINUTE_MS,
+        metavar="TIME",
+        help=(
+            "least time that records may wait without progress before a reader counts as stopped "
+            "(default: 2m)"
+        ),
     )
     command.add_argument(
         "--allowed-lag",
@@ -160,6 +170,7 @@ def questions_of(options: argparse.Namespace) -> Questions:
     return Questions(
         at_ms=time.time_ns() // 1_000_000 if options.at is None else options.at,
         window_ms=options.window,
+        patience_ms=options.patience,
         allowed_lag=options.allowed_lag,
         offsets_retention_ms=options.offsets_retention,
         replay_from_ms=options.replay_from,

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,7 +27,7 @@ from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, rea
 from pipeline.inputs import Questions
 from pipeline.progress import Tell
 from pipeline.shards import ROWS_PER_SHARD, make_files, make_pieces, shards_for, table_of
-from pipeline.sources.source import Source
+from pipeline.sources.source import InputError, Source, is_outage
 from pipeline.store import Store
 
 LARGE_GROUP_RECORDS = 500_000
@@ -34,6 +38,9 @@ _NOTED_GROUPS = 5
 _NOTED_REASONS = 5
 _BYTES_PER_RECORD = 1_000
 """The memory per record of a group: three million commits of one group took 2.9 GB."""
+
+_POLL_SECONDS = 0.2
+"""How often a stream with an interval looks for a new micro-batch or the end of the interval."""
 
 _WRITERS = 2
 """The number of tables written at the same time, so that one can use the processors while the other
@@ -68,8 +75,9 @@ def run_stream(
 ) -> None:
     """Read as a stream: once up to the current end, or endlessly every `interval_seconds`.
 
-    The tables are computed at the end of the stream, or after each micro-batch, with the questions
-    that `ask` returns at that time.
+    The tables are computed at the end of the stream; with an interval, after each micro-batch, and
+    every `interval_seconds` if none arrives, because lag and ages grow without commits as well.
+    `ask` returns the questions at that time.
     """
 
     def refresh() -> None:
@@ -80,11 +88,43 @@ def run_stream(
         start_stream(source, store, None, tell).awaitTermination()
         refresh()
         return
-    query = start_stream(source, store, interval_seconds, tell, after_each=refresh)
+    stored = threading.Event()
+    writing = threading.Lock()
+    query = start_stream(source, store, interval_seconds, tell, stored.set, writing)
     try:
-        query.awaitTermination()
+        refresh_on_time(query, stored, writing, interval_seconds, refresh, tell)
     finally:
         query.stop()
+
+
+def refresh_on_time(
+    query: StreamingQuery,
+    stored: threading.Event,
+    writing: threading.Lock,
+    interval_seconds: float,
+    refresh: Callable[[], None],
+    tell: Tell,
+) -> None:
+    """Call `refresh` until the query ends: when `stored` is set, and every `interval_seconds`.
+
+    `writing` is held during a refresh, so that all tables have the same micro-batches. An outage of
+    the cluster is told, and the next refresh is tried an interval later.
+    """
+    due = time.monotonic() + interval_seconds
+    while not query.awaitTermination(_POLL_SECONDS):
+        if not stored.is_set() and time.monotonic() < due:
+            continue
+        stored.clear()
+        due = time.monotonic() + interval_seconds
+        try:
+            with writing:
+                refresh()
+        except (InputError, PySparkException, Py4JJavaError) as error:
+            if not is_outage(error):
+                raise
+            tell(
+                f"tables: not refreshed, the cluster does not answer: {str(error).splitlines()[0]}"
+            )
 
 
 def start_stream(
@@ -93,8 +133,12 @@ def start_stream(
     interval_seconds: float | None,
     tell: Tell,
     after_each: Callable[[], None] | None = None,
+    writing: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - has no state
 ) -> StreamingQuery:
-    """Start a stream that stores each micro-batch of the offsets log as a batch of bronze."""
+    """Start a stream that stores each micro-batch of the offsets log as a batch of bronze.
+
+    `writing` is held while a micro-batch is stored.
+    """
     started = threading.Event()
     query: StreamingQuery | None = None
 
@@ -102,7 +146,10 @@ def start_stream(
         started.wait()
         assert query is not None
         # The checkpoint keeps the query id, so a replayed micro-batch has the same batch name.
-        if add_offsets_log(store, f"stream-{query.id}-{number}", batch, next_offsets(store)):
+        name = f"stream-{query.id}-{number}"
+        with writing:
+            is_new = add_offsets_log(store, name, batch, next_offsets(store))
+        if is_new:
             tell(f"micro-batch {number}: kept")
         if after_each is not None:
             after_each()
@@ -174,6 +221,12 @@ def _write_by_spark(store: Store, pieces: DataFrame, tell: Tell) -> None:
         pieces.unpersist()
 
 
+def sampled_ms(store: Store) -> int | None:
+    """Return the time at which the partition ends in bronze were read; None without any."""
+    last = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
+    return None if last is None else last[0]
+
+
 def _with_past(store: Store, questions: Questions) -> Questions:
     """Return `questions` with `past` set if the instant precedes the read of partition ends."""
     first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
@@ -201,7 +254,6 @@ def _write_coverage(
 ) -> None:
     """Write `coverage`; without a source, take over what the run that read bronze recorded."""
     before = store.coverage_of_bronze() if source is None else None
-    ends = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("sampled_at_ms")).first()
     log = store.read_bronze(schema.OFFSETS_LOG).agg(F.min("log_timestamp_ms")).first()
     row = {
         "at_ms": questions.at_ms,
@@ -210,7 +262,7 @@ def _write_coverage(
         "input": before["input"] if before else source and source.input,
         "groups": groups,
         "first_log_ms": None if log is None else log[0],
-        "read_ms": None if ends is None else ends[0],
+        "read_ms": sampled_ms(store),
         "notes": list(dict.fromkeys([*(before["notes"] if before else ()), *notes])),
     }
     columns = schema.COVERAGE.spark()

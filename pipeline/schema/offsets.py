@@ -118,8 +118,8 @@ RATES = Table(
         Column(
             "consumed_per_second",
             "double",
-            "Increase of the committed offset per second: mu; null with fewer than "
-            "two commits in the window.",
+            "Increase of the committed offset per second up to `at_ms`: mu; 0 if the reader has "
+            "stalled; null if its only known position was taken within the window.",
         ),
         Column(
             "velocity",
@@ -131,7 +131,8 @@ RATES = Table(
         Column(
             "catch_up_seconds",
             "double",
-            "lag / (mu - lambda); 0 without lag; null if the group never catches up.",
+            "lag / (mu - lambda); 0 without lag; null if the lag does not shrink, or if the reader "
+            "has stalled.",
         ),
         Column("trend", "string", "`steady`, `growing`, `shrinking`, `idle`, `unknown`."),
     ),

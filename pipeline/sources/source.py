@@ -60,6 +60,19 @@ class InputError(Exception):
     """An input is missing or cannot be read. The text names the input and what to do."""
 
 
+_OUTAGES = ("Timeout", "Disconnect", "Network", "NotLeaderOrFollower", "LeaderNotAvailable",
+            "CoordinatorNotAvailable", "BrokerNotAvailable")  # fmt: skip
+"""Errors of Kafka's clients, without `Exception`, that end when the cluster is well again."""
+
+
+def is_outage(error: Exception) -> bool:
+    """Return whether the error comes from a cluster that does not answer, or not yet again."""
+    kind = getattr(error, "kind", None)
+    if kind is None:
+        kind = (refused_by_kafka(str(error)) or "").partition(":")[0]
+    return kind.removesuffix("Exception") in _OUTAGES
+
+
 def refused_by_kafka(text: str) -> str | None:
     """Return the error of a Kafka client from the text of a Spark error, else None.
 

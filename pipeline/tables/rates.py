@@ -9,8 +9,8 @@ import polars as pl
 from pipeline import schema
 from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.positions import in_window, positions
-from pipeline.tables.standings import standings
+from pipeline.tables.positions import positions
+from pipeline.tables.stalls import stalls
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
@@ -33,11 +33,12 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     lag, velocity = pl.col("lag"), pl.col("velocity")
     never_written = pl.when(pl.col("log_end") == 0).then(0.0)
     return (
-        standings(bronze, questions)
+        stalls(bronze, questions)
         .join(_consumed(bronze, questions), on=READER, how="left")
         .join(produced(bronze, questions), on=PARTITION, how="left")
         .with_columns(
             pl.coalesce(produced_rate, never_written),
+            pl.when("is_stalled").then(0.0).otherwise(consumed_rate).alias("consumed_per_second"),
             pl.lit(questions.window_ms, pl.Int64).alias("window_ms"),
         )
         # If a rate is unknown, so are the difference and the velocity.
@@ -67,20 +68,30 @@ def _trend() -> pl.Expr:
 
 
 def _consumed(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Return the rise of the position per second, from first to last commit in the window."""
+    """Return the rise of the position per second, up to the instant.
+
+    The rise is measured from the begin of the window, or from the first known position if this is
+    within the window. A reader whose only position is within the window has no rate.
+    """
+    begin_ms = questions.at_ms - questions.window_ms
+    at_ms, sequence, offset = (
+        pl.col("commit_timestamp_ms"), pl.col("sequence"), pl.col("committed_offset"),
+    )  # fmt: skip
+    before = sequence.filter(at_ms <= begin_ms).max()
+    first = pl.coalesce(before, sequence.min())
+    elapsed_ms = questions.at_ms - pl.max_horizontal("first_ms", pl.lit(begin_ms))
     return (
         positions(bronze, questions)
-        .filter(in_window(questions))
+        .filter(at_ms.is_not_null())
         .group_by(READER)
-        .agg(_change("committed_offset").alias("rise"), _change("commit_timestamp_ms").alias("ms"))
-        .filter(pl.col("ms") > 0)
-        .select(*READER, (pl.col("rise") * 1000 / pl.col("ms")).alias("consumed_per_second"))
+        .agg(
+            rise=offset.get(sequence.arg_max()) - offset.filter(sequence == first).first(),
+            first_ms=at_ms.filter(sequence == first).first(),
+            known=before.is_not_null() | (pl.len() > 1),
+        )
+        .filter(pl.col("known") & (elapsed_ms > 0))
+        .select(*READER, consumed_per_second=pl.col("rise") * 1000 / elapsed_ms)
     )
-
-
-def _change(name: str) -> pl.Expr:
-    value, sequence = pl.col(name), pl.col("sequence")
-    return value.get(sequence.arg_max()) - value.get(sequence.arg_min())
 
 
 @by_partition
@@ -88,16 +99,14 @@ def produced(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return `PARTITION`, `produced_per_second`: the log end's rise per second over the window.
 
     The log ends at both sides of the window are replayed from the records, so a control record at
-    the end is not counted. If the first known record lies within the window and is not record 0,
-    older records may have been removed: the rise is then measured from this record on.
+    the end is not counted. If the first known record lies within the window, the topic is younger
+    than the window, or older records were removed: the rise is then measured from this record on.
     """
     begin_ms = questions.at_ms - questions.window_ms
     at_ms, offset = pl.col("timestamp_ms"), pl.col("offset")
     counted = at_ms <= questions.at_ms if questions.past else at_ms.is_not_null()
-    before = pl.col("end_before").is_not_null()
-    first = pl.col("first_offset")
-    start_offset = pl.coalesce("end_before", first)
-    start_ms = pl.when(before | (first == 0)).then(begin_ms).otherwise("first_ms")
+    start_offset = pl.coalesce("end_before", "first_offset")
+    start_ms = pl.when(pl.col("end_before").is_not_null()).then(begin_ms).otherwise("first_ms")
     elapsed_ms = questions.at_ms - start_ms
     return (
         bronze.topic_records.filter(counted)

@@ -6,20 +6,23 @@ allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 1. Lag at n <= A: OK. An unknown lag (no commit, no topic) cannot be judged: OK, and `rule` says so.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` lists the
    group.
-3. Live members, none of which subscribes to the topic any more: OK, left behind. An open
-   transaction at the last stable offset, with no committed record left to read: WARN once it is
-   open for a tenth of the window, as it may hang; until then OK, since the reader is not at fault.
-   A member was assigned a topic id without a known name (KIP-848), so that it may own this
-   partition: OK, and `rule` says so.
-4. STOP: no member reads the partition, and records beyond A have waited longer than the allowed
-   silence.
+3. Live members, none of which subscribes to the topic any more: OK, left behind. Only offsets
+   without data, such as markers of transactions, are left: OK. An open transaction at the last
+   stable offset, with no committed record left to read: WARN once it is open for a tenth of the
+   window, as it may hang; until then OK, since the reader is not at fault. A member was assigned a
+   topic id without a known name (KIP-848), so that it may own this partition: OK, and `rule` says
+   so.
+4. STOP: no member reads the partition, and records beyond A have waited longer than the limit since
+   the last commit.
 5. REWIND: c_N is below a commit of the window, or below the last one before the window.
-6. STALL: a live consumer does not advance from c_N. It either commits c_N again and again for a
-   tenth of the window with more than A to read all the time, or commits nothing for a whole window.
-7. WARN: more than A to read at every commit, and over the tenths of the window that have a commit
-   (at least three), the lag at the last commit of each tenth never falls and ends above its first
-   value.
-8. OK. If no member reads the partition and rule 4 needs more time, `rule` says so.
+6. STALL: records beyond A have waited longer than the limit while the reader made no progress. It
+   either commits c_N again and again, or has a live member that commits nothing.
+7. WARN: the lag rises, over the window or over the patience: it is above A at every commit, and the
+   lag at the last commit of each tenth of the span never falls and ends above its first value.
+8. OK. If the reader will be a STOP or STALL unless it makes progress, `rule` says so once it is
+   slower than usual; if the lag rose within the patience, `rule` says by how much.
+
+The limit of rules 4 and 6 is short and does not depend on the window, see `pipeline.tables.stalls`.
 
 Differences from Burrow, and their reasons (numbers are issues of linkedin/Burrow):
 
@@ -29,11 +32,10 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
   (#287, #446).
 * Waiting starts when the log end passed c_N + A or at k_N, whichever is later. A consumer of a
   quiet topic is not late before it has something to read (#94, #140, #185).
-* The allowed silence is Burrow's k_N - k_1, limited to between ten seconds and the window. With
-  fewer than two commits in the window, it is the distance of the last two commits, or the window if
-  there is only one. Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
-* For a group that the log shows as empty, the allowed silence is at most a tenth of the window and
-  starts when the group became empty: no member is left that could commit (#303).
+* The allowed silence is twice the time that this reader usually lets records wait, but at least the
+  patience (#24). Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
+* For a group that the log shows as empty, the allowed silence is the patience and starts when the
+  group became empty: no member is left that could commit (#303).
 * A partition that a live member owns is never STOP (#237): the member may be busy with the records
   that it has. If the group has members that subscribe to the topic and none owns the partition, the
   partition is not read.
@@ -55,24 +57,27 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
-from pipeline.tables.columns import KEY, PARTITION
+from pipeline.tables.columns import KEY
 from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.log_ends import ends_at
 from pipeline.tables.positions import GROUP, commits_that_live, in_window
 from pipeline.tables.readers import assignments, standing_groups, subscriptions
-from pipeline.tables.standings import standings
+from pipeline.tables.stalls import stalls
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
 
 MIN_PATIENCE_MS = 10_000
-"""The least patience: brokers and consumers may pause this long without having stopped."""
+"""How long records may wait before `rule` says that it is too early to judge."""
 
 SLICES = 10
 """The number of parts of the window, as Burrow keeps ten commits."""
 
 WARN_SLICES = 3
-"""The least number of parts with a commit for a trend."""
+"""The least number of parts with a commit for a trend over the window."""
+
+WARN_SLICES_NOW = 6
+"""The same for a trend over the patience, whose lags vary more."""
 
 EARLY = "too early to judge"
 """The start of the `rule` of a partition that may soon be a STOP."""
@@ -90,11 +95,10 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 @kept
 def _partitions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return the rows of partitions with their verdicts. The rows of groups are made from these."""
-    standing = standings(bronze, questions).filter(pl.col("source") == GROUP).drop("source")
+    standing = stalls(bronze, questions).filter(pl.col("source") == GROUP).drop("source")
     groups = standing_groups(bronze, questions)
     joined = (
-        standing.join(waiting(bronze, questions), on=KEY, how="left")
-        .join(evidence(bronze, questions), on=KEY, how="left")
+        standing.join(evidence(bronze, questions), on=KEY, how="left")
         .join(assignments(groups).unique().with_columns(owned=True), on=KEY, how="left")
         .join(
             groups.select(
@@ -124,12 +128,10 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
     Columns: `KEY`; of the commits in the window `commits` (their number), `first_commit_ms`,
     `first_lag`, `min_lag`, `max_lag`, `highest` (offset), `backwards_at` (`log_offset` of the last
-    commit below the one before), `rising` (see rule 7), `run_ms` and `run_min_lag` (first time and
-    least lag of the equal commits at the end); of the last commit at any time `last_order`,
-    `last_commit_ms`, `previous_ms` (time of the commit before it) and `end_then` (log end).
+    commit below the one before), `rises` and `rises_now` (see rule 7); of the last commit at any
+    time `last_order`, `last_commit_ms` and `end_then` (log end); `recent_lag`, the lag at the first
+    commit within the patience.
     """
-    order, at_ms = pl.col("log_offset"), pl.col("commit_timestamp_ms")
-    changed = pl.col("committed_offset").ne_missing(pl.col("previous_offset"))
     commits = (
         commits_that_live(bronze, questions)
         .select(
@@ -140,43 +142,29 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             "commit_timestamp_ms",
             "is_last",
             inside=in_window(questions),
-            # The frame is sorted by key and log offset, so the row above is the previous commit.
-            previous_ms=pl.when(pl.col("number") > 1).then(at_ms.shift()),
-            # The final run of equal commits begins at the last change.
-            run_offset=pl.when(changed).then(order).max().over(KEY),
         )
         # The rules use only these commits, so only these commits need a log end.
         .filter(pl.col("inside") | pl.col("is_last"))
-        .with_columns(t_ms=at_ms)
+        .with_columns(t_ms=pl.col("commit_timestamp_ms"))
     )
-    lags = _with_lag(ends_at(bronze, commits), questions)
-    of_keys = lags.group_by(KEY).agg(_aggregates())
-    return of_keys.join(_trends(lags, questions.allowed_lag), on=KEY, how="left")
-
-
-def _with_lag(commits: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
-    """Return `commits` with `lag`, `slice` (the tenth of the window) and `in_run` for each commit.
-
-    `in_run` is true in the window's run of equal commits at the end. The lag is null for a last
-    commit that lies before the window.
-    """
-    begin_ms = questions.at_ms - questions.window_ms
-    since_ms = pl.col("commit_timestamp_ms") - begin_ms - 1
     unread = pl.col("log_end") - pl.col("committed_offset")
-    return commits.with_columns(
-        lag=pl.when("inside").then(unread.clip(lower_bound=0)),
-        slice=since_ms * SLICES // questions.window_ms,
-        in_run=pl.col("inside") & (pl.col("log_offset") >= pl.col("run_offset")),
+    lags = ends_at(bronze, commits).with_columns(
+        # The lag is null for a last commit that lies before the window.
+        lag=pl.when("inside").then(unread.clip(lower_bound=0))
     )
+    of_keys = lags.group_by(KEY).agg(_aggregates(questions))
+    long = _trend(lags, questions, questions.window_ms, WARN_SLICES, "rises")
+    short = _trend(lags, questions, questions.patience_ms, WARN_SLICES_NOW, "rises_now")
+    return of_keys.join(long, on=KEY, how="left").join(short, on=KEY, how="left")
 
 
-def _aggregates() -> list[pl.Expr]:
+def _aggregates(questions: Questions) -> list[pl.Expr]:
     """Return the aggregations of `evidence` over the commits of one key."""
     order, at_ms, lag = pl.col("log_offset"), pl.col("commit_timestamp_ms"), pl.col("lag")
     backwards = pl.col("committed_offset") < pl.col("previous_offset")
     inside_order = pl.when("inside").then(order)
-    last = {"last_order": order, "last_commit_ms": at_ms, "previous_ms": pl.col("previous_ms"),
-            "end_then": pl.col("log_end")}  # fmt: skip
+    is_recent = pl.col("inside") & (at_ms > questions.at_ms - questions.patience_ms)
+    last = {"last_order": order, "last_commit_ms": at_ms, "end_then": pl.col("log_end")}
     return [
         pl.col("inside").sum().cast(pl.Int64).alias("commits"),
         pl.when("inside").then(at_ms).min().alias("first_commit_ms"),
@@ -184,60 +172,37 @@ def _aggregates() -> list[pl.Expr]:
         lag.min().alias("min_lag"),
         lag.max().alias("max_lag"),
         lag.get(inside_order.arg_min()).alias("first_lag"),
+        lag.get(pl.when(is_recent).then(order).arg_min()).alias("recent_lag"),
         pl.when("inside")
         .then(pl.max_horizontal("committed_offset", "previous_offset"))
         .max()
         .alias("highest"),
         pl.when(backwards).then(inside_order).max().alias("backwards_at"),
-        pl.when("in_run").then(at_ms).min().alias("run_ms"),
-        pl.when("in_run").then(lag).min().alias("run_min_lag"),
     ]
 
 
-def _trends(lags: pl.LazyFrame, allowed: int) -> pl.LazyFrame:
-    """Return KEY, rising: whether the lag never falls from tenth to tenth and ends above its start.
+def _trend(
+    lags: pl.LazyFrame, questions: Questions, span_ms: int, least: int, name: str
+) -> pl.LazyFrame:
+    """Return KEY and, as `name`, whether the lag rises over the last `span_ms`, in tenths.
 
-    Only keys with more than the allowed lag at every commit have a row. A constant lag is not
-    rising: every consumer that reads in batches has one.
+    The lag rises if at least `least` tenths have a commit, and the lag at the last commit of each
+    never falls from tenth to tenth and ends above its start. Only keys with more than the allowed
+    lag at every commit of the span have a row. A constant lag does not rise: every consumer that
+    reads in batches has one.
     """
     lag = pl.col("lag")
+    since_ms = pl.col("commit_timestamp_ms") - (questions.at_ms - span_ms) - 1
     never_falls = (lag.diff() >= 0).all()
     return (
-        lags.filter(lag.is_not_null() & (lag.min().over(KEY) > allowed))
-        .group_by(*KEY, "slice")
+        lags.filter(lag.is_not_null() & (since_ms >= 0))
+        .filter(lag.min().over(KEY) > questions.allowed_lag)
+        .group_by(*KEY, slice=since_ms * SLICES // span_ms)
         .agg(lag.get(pl.col("log_offset").arg_max()))
         .sort("slice")
         .group_by(KEY)
-        .agg(rising=(pl.len() >= WARN_SLICES) & never_falls & (lag.last() > lag.first()))
+        .agg(((pl.len() >= least) & never_falls & (lag.last() > lag.first())).alias(name))
     )
-
-
-@by_partition
-def waiting(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Return KEY, passed_ms: when the log end rose above c_N + A; null if no record shows the time.
-
-    `passed_ms` is the least timestamp of the records at or above c_N + A, since each of them put
-    the log end above c_N + A.
-    """
-    asked = (
-        commits_that_live(bronze, questions)
-        .filter("is_last")
-        .select(*KEY, offset=pl.col("committed_offset") + questions.allowed_lag)
-        .sort("offset")
-    )
-    records = (
-        bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null())
-        .sort("offset")
-        .select(
-            "topic",
-            "partition",
-            "offset",
-            passed_ms=pl.col("timestamp_ms").cum_min(reverse=True).over(PARTITION),
-        )
-    )
-    return asked.join_asof(
-        records, on="offset", by=PARTITION, strategy="forward", check_sortedness=False
-    ).select(*KEY, "passed_ms")
 
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
@@ -245,17 +210,16 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
     tenth_ms = window_ms // SLICES
     is_live, empty = pl.col("members") > 0, pl.col("members") == 0
-    last_ms = pl.col("last_commit_ms")
-    before_ms = pl.when(pl.col("commits") >= 2).then("first_commit_ms").otherwise("previous_ms")
-    span_ms = (last_ms - before_ms).fill_null(window_ms)
-    patience_ms = span_ms.clip(upper_bound=window_ms).clip(lower_bound=MIN_PATIENCE_MS)
+    last_ms, passed_ms = pl.col("last_commit_ms"), pl.col("passed_ms")
     since_ms = pl.max_horizontal(
         last_ms,
         pl.when(pl.col("lag") > 0).then("passed_ms"),
         pl.when(empty).then("state_timestamp_ms"),
     )
-    repeats = (last_ms - pl.col("run_ms") >= tenth_ms) & (pl.col("run_min_lag") > allowed)
     rewound = pl.col("committed_offset") < pl.col("highest")
+    stable = pl.col("last_stable_offset").fill_null(pl.col("log_end"))
+    # Every known record lies below the position, so the unread offsets have no data.
+    no_data = (pl.col("last_offset") < pl.col("committed_offset")) & (stable >= pl.col("log_end"))
     framed = joined.with_columns(
         # A member with an unreadable subscription or assignment may own the partition.
         read_by=(
@@ -264,20 +228,18 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         held=(
             (pl.col("last_stable_offset") < pl.col("log_end"))
             & (pl.col("committed_offset") <= pl.col("last_stable_offset"))
-            & pl.col("passed_ms").is_null()
+            & passed_ms.is_null()
         ).fill_null(value=False),
+        no_data=no_data.fill_null(value=False),
         held_ms=at_ms - pl.col("held_since_ms"),
         owner_unknown=(is_live & pl.col("unresolved") & ~pl.col("owned")).fill_null(value=False),
         waited_ms=at_ms - since_ms,
-        patience_ms=pl.when(empty)
-        .then(patience_ms.clip(upper_bound=tenth_ms))
-        .otherwise(patience_ms),
         expired=at_ms - last_ms > questions.group_expires_ms,
         left_behind=is_live & ~pl.col("unreadable") & ~pl.col("is_subscribed"),
-        repeats=repeats,
-        silent=(pl.col("commits") == 0) & (at_ms - since_ms >= window_ms),
+        commits_on=at_ms - last_ms <= pl.col("limit_ms"),
         backwards=pl.col("backwards_at").is_not_null() & rewound,
-        behind=pl.col("min_lag") > allowed,
+        rising=pl.any_horizontal("rises", "rises_now").fill_null(value=False),
+        last_lag=pl.col("end_then") - pl.col("committed_offset"),
     )
     return _with_evidence(framed.with_columns(_verdict(allowed, tenth_ms)), questions)
 
@@ -319,6 +281,7 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
         .otherwise(pl.lit("no member owns the partition"))
     )
     seconds = pl.format("{} s", waited_ms // 1000)
+    stalled, limit_ms = pl.format("{} s", pl.col("stalled_ms") // 1000), pl.col("limit_ms")
     behind = pl.format("{} records to read", "lag")
     held = _held()
     return [
@@ -331,6 +294,7 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
             pl.lit("expired: nobody committed for long, see abandoned_groups"),
         ),
         (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
+        (pl.col("no_data"), "OK", pl.lit("only offsets without data are left to read")),
         (pl.col("held") & (pl.col("held_ms") >= tenth_ms), "WARN", held),
         (pl.col("held"), "OK", held),
         (
@@ -339,7 +303,7 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
             pl.format("the owner is not known, as ids of topics have no name: {}", behind),
         ),
         (
-            ~pl.col("read_by") & (waited_ms > pl.col("patience_ms")),
+            ~pl.col("read_by") & (waited_ms > limit_ms),
             "STOP",
             pl.format("{} while {} wait for {}", reader, behind, seconds),
         ),
@@ -349,31 +313,50 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
             pl.format("committed below where it was, and did not come back: {}", behind),
         ),
         (
-            pl.col("repeats"),
+            pl.col("is_stalled") & pl.col("commits_on"),
             "STALL",
-            pl.format("commits the same offset again with {}", behind),
+            pl.format("commits the same offset again with {} for {}", behind, stalled),
         ),
         (
-            pl.col("read_by") & pl.col("silent"),
+            pl.col("read_by") & pl.col("is_stalled"),
             "STALL",
-            pl.format("a live member committed nothing while {} wait for {}", behind, seconds),
+            pl.format("a live member committed nothing while {} wait for {}", behind, stalled),
         ),
         (
-            pl.col("behind") & pl.col("rising"),
+            pl.col("rising"),
             "WARN",
             pl.format("commits, but the lag never falls: {}", behind),
         ),
+        *_early(behind),
         (
-            ~pl.col("read_by") & (waited_ms > MIN_PATIENCE_MS),
+            pl.col("last_lag") > pl.col("recent_lag"),
+            "OK",
+            pl.format("the lag rose from {} to {} records", "recent_lag", "lag"),
+        ),
+    ]
+
+
+def _early(behind: pl.Expr) -> list[tuple[pl.Expr, str, pl.Expr]]:
+    """Return the rules for readers that will be a STOP or STALL if they make no progress."""
+    soon_ms = pl.max_horizontal(pl.lit(MIN_PATIENCE_MS, pl.Int64), 2 * pl.col("usual_ms"))
+    cases = (
+        ("STOP", "waited_ms", ~pl.col("read_by") & (pl.col("waited_ms") > MIN_PATIENCE_MS)),
+        ("STALL", "stalled_ms", pl.col("stalled_ms") > soon_ms),
+    )
+    return [
+        (
+            holds,
             "OK",
             pl.format(
-                "{}: {} wait for {}, STOP after {} s",
+                "{}: {} wait for {} s, {} after {} s",
                 pl.lit(EARLY),
                 behind,
-                seconds,
-                pl.col("patience_ms") // 1000,
+                pl.col(since) // 1000,
+                pl.lit(verdict),
+                pl.col("limit_ms") // 1000,
             ),
-        ),
+        )
+        for verdict, since, holds in cases
     ]
 
 

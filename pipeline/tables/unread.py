@@ -40,8 +40,12 @@ def standings_with_ages(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     # If only control records remain, everything is read; this is known only if a record is known.
     all_read = (lag == 0) | (nothing_there & pl.col("first_offset").is_not_null() & ~gone)
     # Records behind an open transaction are unread, and the bronze table does not have them.
-    held = nothing_there & (lag > 0) & (pl.col("last_stable_offset") < pl.col("log_end"))
-    all_read &= ~pl.coalesce(held, False)
+    stable = pl.col("last_stable_offset")
+    behind = nothing_there & (lag > 0) & (stable < pl.col("log_end"))
+    all_read &= ~pl.coalesce(behind, False)
+    # Above the last stable offset, a reader is read_uncommitted: it is not held back, and the
+    # records that it has not read are younger than the transaction by an unknown time.
+    held = behind & pl.coalesce(position <= stable, True)
     all_read = pl.coalesce(all_read, False)
     unknown = lag.is_null() | nothing_there
     oldest_ms = pl.when(~(all_read | unknown | gone)).then("next_ms")

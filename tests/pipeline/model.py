@@ -436,22 +436,29 @@ class Model:
             return 0.0 if self.log_end(place) == 0 else None
         end, before = records[-1].offset + 1, self.replayed_end(place, self.begin_ms)
         since_ms = self.begin_ms
-        if before is None:
+        if before is None or self._risen[place][0][0] > self.begin_ms:
             before, since_ms = records[0].offset, records[0].at_ms
         if self.at_ms <= since_ms:
             return None
         return (end - before) * 1000 / (self.at_ms - since_ms)
 
     def consumed(self, reader: tuple[Key, str]) -> float | None:
-        """Return the records per second between the first and the last commit of the window."""
-        taken = self.recent(reader)
-        if not taken or taken[-1].at_ms <= taken[0].at_ms:
+        """Return the records per second committed from the window's begin, or later, until now."""
+        taken = self.positions.get(reader, [])
+        before = [one for one in taken if one.at_ms <= self.begin_ms]
+        if not before and len(taken) < 2:
             return None
-        return (taken[-1].offset - taken[0].offset) * 1000 / (taken[-1].at_ms - taken[0].at_ms)
+        first = before[-1] if before else taken[0]
+        elapsed_ms = self.at_ms - max(first.at_ms, self.begin_ms)
+        return (taken[-1].offset - first.offset) * 1000 / elapsed_ms if elapsed_ms > 0 else None
 
     def rate(self, one: Standing) -> Row:
         """Return the row of `rates` for a reader."""
         produced, consumed = self.produced(one.key[1:]), self.consumed((one.key, one.source))
+        from tests.pipeline.model_stalls import is_stalled
+
+        if is_stalled(self, one):
+            consumed = 0.0
         velocity = None
         if produced is not None and consumed is not None:
             velocity = produced - consumed

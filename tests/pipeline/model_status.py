@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.pipeline.model import Group, Model, Position, Row, Standing
+from tests.pipeline.model_stalls import PATIENCE_MS, passed_ms, stall
 
 EXPIRES_MS = 604_800_000
-PATIENCE_LEAST_MS = 10_000
+SOON_MS = 10_000
 WORST_LAST = ("OK", "WARN", "STALL", "STOP", "REWIND")
 ALLOWED = 0
 
@@ -95,11 +96,15 @@ def _verdict(
         return "OK", words, last.order
     if group is not None and members and one.key[1] not in group.subscribed:
         return "OK", "no member subscribes to the topic any more", last.order
+    known = model.records[one.key[1:]]
+    if not any(record.offset >= last.offset for record in known) and known:
+        return "OK", "only offsets without data are left to read", last.order
     owned = group is not None and one.key[1:] in group.assigned
-    waited_ms, patience_ms = _waiting(model, one, taken, inside, group)
+    waited_ms = _waited(model, one, last, group)
+    stalled_ms, usual_ms, limit_ms = stall(model, one)
     behind = f"{one.lag} records to read"
     seconds = f"{waited_ms // 1000} s"
-    if not owned and waited_ms > patience_ms:
+    if not owned and waited_ms > limit_ms:
         who = "no member owns the partition"
         if group is None:
             who = "a standalone consumer committed nothing more"
@@ -111,70 +116,53 @@ def _verdict(
     if back and last.offset < highest:
         words = f"committed below where it was, and did not come back: {behind}"
         return "REWIND", words, back[-1].order
-    verdict, words = _slow(model, inside, behind, owned, waited_ms, seconds)
-    if words.startswith("on its way") and not owned and waited_ms > PATIENCE_LEAST_MS:
-        words = f"too early to judge: {behind} wait for {seconds}, STOP after"
-        words += f" {patience_ms // 1000} s"
-    return verdict, words, last.order
+    verdict, words = _slow(model, one, inside, behind, owned=owned)
+    if words:
+        return verdict, words, last.order
+    if not owned and waited_ms > SOON_MS:
+        words = f"too early to judge: {behind} wait for {seconds}, STOP after {limit_ms // 1000} s"
+    elif stalled_ms > max(SOON_MS, 2 * usual_ms):
+        words = f"too early to judge: {behind} wait for {stalled_ms // 1000} s, STALL after"
+        words += f" {limit_ms // 1000} s"
+    else:
+        recent = [each for each in inside if each.commit.at_ms > model.at_ms - PATIENCE_MS]
+        words = f"on its way: {behind}"
+        if recent and (recent[-1].lag or 0) > (recent[0].lag or 0):
+            words = f"the lag rose from {recent[0].lag} to {one.lag} records"
+    return "OK", words, last.order
 
 
-def _waiting(
-    model: Model,
-    one: Standing,
-    taken: list[Position],
-    inside: list[Seen],
-    group: Group | None,
-) -> tuple[int, int]:
-    """Return for how long records beyond the allowed lag have waited, and the patience, in ms."""
-    last = taken[-1]
-    since_ms = last.at_ms
+def _waited(model: Model, one: Standing, last: Position, group: Group | None) -> int:
+    """Return for how long records have waited since the last commit, in ms."""
     assert one.position is not None
-    beyond = [
-        record.at_ms
-        for record in model.records[one.key[1:]]
-        if record.offset >= one.position + ALLOWED
-    ]
-    if beyond:
-        since_ms = max(since_ms, min(beyond))
-    first_ms: int | None = None
-    if len(inside) >= 2:
-        first_ms = inside[0].commit.at_ms
-    elif len(taken) >= 2:
-        first_ms = taken[-2].at_ms
-    span_ms = model.window_ms if first_ms is None else last.at_ms - first_ms
-    patience_ms = max(PATIENCE_LEAST_MS, min(span_ms, model.window_ms))
+    since_ms = max(last.at_ms, passed_ms(model, one.key[1:], one.position + ALLOWED) or 0)
     if group is not None and not group.members:
-        patience_ms = min(patience_ms, model.window_ms // 10)
         since_ms = max(since_ms, group.state_ms or 0)
-    return model.at_ms - since_ms, patience_ms
+    return model.at_ms - since_ms
 
 
 def _slow(
-    model: Model, inside: list[Seen], behind: str, owned: bool, waited_ms: int, seconds: str
+    model: Model, one: Standing, inside: list[Seen], behind: str, *, owned: bool
 ) -> tuple[str, str]:
-    """Return verdict and text of rules 6 to 8."""
-    tenth_ms = model.window_ms // 10
-    run: list[Seen] = []
-    for each in reversed(inside):
-        run.insert(0, each)
-        if each.commit.before != each.commit.offset:
-            break
-    if run and run[-1].commit.at_ms - run[0].commit.at_ms >= tenth_ms:
-        lags = [each.lag for each in run if each.lag is not None]
-        if lags and min(lags) > ALLOWED:
-            return "STALL", f"commits the same offset again with {behind}"
-    if owned and not inside and waited_ms >= model.window_ms:
+    """Return verdict and text of rules 6 to 8; no text if none holds."""
+    stalled_ms, _, limit_ms = stall(model, one)
+    seconds = f"{stalled_ms // 1000} s"
+    last = model.positions[one.key, one.source][-1]
+    if stalled_ms > limit_ms and model.at_ms - last.at_ms <= limit_ms:
+        return "STALL", f"commits the same offset again with {behind} for {seconds}"
+    if stalled_ms > limit_ms and owned:
         return "STALL", f"a live member committed nothing while {behind} wait for {seconds}"
-    lags = [each.lag for each in inside if each.lag is not None]
-    tenths: dict[int, int] = {}
-    for each in inside:
-        if each.lag is not None:
-            tenths[(each.commit.at_ms - model.begin_ms - 1) * 10 // model.window_ms] = each.lag
-    trend = [lag for _, lag in sorted(tenths.items())]
-    rising = len(trend) >= 3 and trend == sorted(trend) and trend[-1] > trend[0]
-    if lags and min(lags) > ALLOWED and rising:
-        return "WARN", f"commits, but the lag never falls: {behind}"
-    return "OK", f"on its way: {behind}"
+    for span_ms, least in ((model.window_ms, 3), (PATIENCE_MS, 6)):
+        begin_ms = model.at_ms - span_ms
+        seen = [each for each in inside if each.commit.at_ms > begin_ms and each.lag is not None]
+        tenths = {
+            (each.commit.at_ms - begin_ms - 1) * 10 // span_ms: each.lag or 0 for each in seen
+        }
+        trend = [lag for _, lag in sorted(tenths.items())]
+        rising = len(trend) >= least and trend == sorted(trend) and trend[-1] > trend[0]
+        if rising and min(each.lag or 0 for each in seen) > ALLOWED:
+            return "WARN", f"commits, but the lag never falls: {behind}"
+    return "OK", ""
 
 
 def _group(model: Model, group: str, partitions: list[Row]) -> Row:

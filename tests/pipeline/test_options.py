@@ -59,9 +59,12 @@ def test_groups_are_a_regular_expression() -> None:
 
 def test_options_become_questions() -> None:
     """Every question of the command line reaches the tables."""
-    words = "run --log-dir d --out o --at 5 --window 2m --allowed-lag 3 --offsets-retention 1d"
-    questions = questions_of(parser().parse_args([*words.split(), "--replay-from", "4"]))
+    words = "run --log-dir d --out o --at 5 --window 2m --patience 9s --allowed-lag 3"
+    questions = questions_of(
+        parser().parse_args([*words.split(), "--offsets-retention", "1d", "--replay-from", "4"])
+    )
     assert (questions.at_ms, questions.window_ms, questions.allowed_lag) == (5, 120_000, 3)
+    assert questions.patience_ms == 9000
     assert (questions.offsets_retention_ms, questions.replay_from_ms) == (86_400_000, 4)
 
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
+from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import run, schema
+from pipeline.command import main
 from pipeline.progress import silent
+from pipeline.report.reading import Output
+from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
+from protocol.batch import Record
 from tests.pipeline.logs import START_MS, plain, write_segment
 from tests.pipeline.logs import commits as log_commits
 from tests.pipeline.report.scene import commits, write
 from tests.pipeline.story import AT_MS
+from tests.pipeline.tables.log_rows import commit
 from tests.pipeline.ways import plain_rows, questions, read_table
+from tests.support import wait_for
 
 
 class _FullStore(Store):
@@ -86,3 +97,108 @@ def without_meta(folder: Path) -> Path:
     """Return a folder with partitions but without meta.properties."""
     write_segment(folder / "copied", [plain(log_commits(0, 2))])
     return folder / "copied"
+
+
+class _Query:
+    """A query that ends after some polls and stores a micro-batch before the first one."""
+
+    def __init__(self, polls: int, stored: threading.Event) -> None:
+        self._left = polls
+        stored.set()
+
+    def awaitTermination(self, _: float) -> bool:  # noqa: N802 - as in Spark
+        """Return whether the query has ended."""
+        self._left -= 1
+        return self._left < 0
+
+
+@pytest.mark.parametrize(("interval", "refreshes"), [(0.0, 3), (60.0, 1)])
+def test_tables_are_refreshed_on_time_without_commits(interval: float, refreshes: int) -> None:
+    """Tables are refreshed after a micro-batch, and after each interval without one.
+
+    An outage of the cluster does not end the stream, but another error does.
+    """
+    stored, writing = threading.Event(), threading.Lock()
+    said: list[str] = []
+    errors: list[Exception] = [
+        ClusterError("b:1", "TimeoutException", "Call(callName=fetchMetadata) timed out")
+    ]
+    count = 0
+
+    def refresh() -> None:
+        nonlocal count
+        count += 1
+        assert writing.locked()
+        if errors:
+            raise errors.pop()
+
+    def watch() -> None:
+        query = cast("StreamingQuery", _Query(3, stored))
+        run.refresh_on_time(query, stored, writing, interval, refresh, said.append)
+
+    watch()
+    assert count == refreshes
+    assert said == [
+        "tables: not refreshed, the cluster does not answer: --bootstrap-server b:1:"
+        " Call(callName=fetchMetadata) timed out"
+    ]
+    errors.append(ClusterError("b:1", "TopicAuthorizationException", "Not authorized"))
+    with pytest.raises(ClusterError, match="Not authorized"):
+        watch()
+
+
+@pytest.mark.nightly
+@pytest.mark.real_time
+def test_a_stream_sees_lag_without_commits(spark: SparkSession, tmp_path: Path) -> None:
+    """Records that no consumer reads raise the lag in the tables of a running stream."""
+    log, store = tmp_path / "log", Store(spark, str(tmp_path / "out"))
+    write_segment(log, [plain(log_commits(0, 3))])
+    write_segment(log, [plain([Record(0, START_MS, None, b"v")])], topic="t")
+
+    def lag_is(lag: int) -> bool:
+        try:
+            return [row["lag"] for row in read_table(store, schema.LAG).collect()] == [lag]
+        except (AnalysisException, SparkRuntimeException, Py4JJavaError):
+            return False  # there is no table yet, or it is being replaced
+
+    def stream() -> None:
+        source = LogDirSource(spark, str(log))
+        run.run_stream(source, store, questions, None, silent, 1.0)
+
+    thread = threading.Thread(target=stream, daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: lag_is(0), "the tables are made", 120, 0.2)
+        more = plain([Record(offset, START_MS, None, b"v") for offset in range(1, 842)])
+        write_segment(log, [more], 1, topic="t")
+        wait_for(lambda: lag_is(840), "the lag is that of the new records", 60, 0.2)
+    finally:
+        for query in spark.streams.active:
+            query.stop()
+        thread.join()
+
+
+def write_bronze(folder: Path, *, sampled_ms: int) -> None:
+    """Write bronze of a group that had read all but the last record, a second before."""
+    records = [
+        {"topic": "t", "partition": 0, "offset": offset, "timestamp_ms": sampled_ms - 1000}
+        for offset in range(3)
+    ]
+    end = {"topic": "t", "partition": 0, "log_start": 0, "log_end": 3, "sampled_at_ms": sampled_ms}
+    log = [commit("g", sampled_ms - 2000 + offset, offset, "t-0", offset) for offset in range(3)]
+    write(folder, "bronze", schema.OFFSETS_LOG, log)
+    write(folder, "bronze", schema.TOPIC_RECORDS, records)
+    write(folder, "bronze", schema.PARTITION_ENDS, [end])
+
+
+@pytest.mark.nightly
+def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Path) -> None:
+    """Without `--at`, a run on bronze is about the time at which its log ends were read."""
+    write_bronze(tmp_path, sampled_ms=AT_MS)
+    out = tmp_path / "out"
+    assert main(["run", "--parquet", str(tmp_path), "--out", str(out)]) == 0
+    output = Output(out)
+    assert {(row["status"], row["lag"]) for row in output.rows(schema.STATUS)} == {("OK", 1)}
+    assert output.at_ms == AT_MS
+    (row,) = output.rows(schema.LAG)
+    assert row["oldest_unread_age_ms"] == 1000

@@ -21,8 +21,8 @@ def reader(topic: str, group: str = "g") -> tuple[str, str, int]:
 LOSS_COMMITS = (
     commit(1, reader("slow"), 100, -80_000),
     commit(2, reader("slow"), 300, -40_000),
-    commit(3, reader("fast"), 0, -80_000),
-    commit(4, reader("fast"), 300, -50_000),
+    commit(3, reader("fast"), 100, -20_000),
+    commit(4, reader("fast"), 300, -5000),
     commit(5, reader("stuck"), 100, -90_000),
     commit(6, reader("calm"), 100, -90_000),
     commit(7, reader("read"), 501, -90_000),
@@ -31,6 +31,10 @@ LOSS_COMMITS = (
     commit(10, reader("control"), 501, -90_000),
     commit(11, reader("overdue"), 100, -90_000),
     commit(12, reader("nowhere"), 1, -90_000),
+    # The only member of group `ended` read 14 records per second and left a minute ago.
+    commit(13, reader("dead", "ended"), 0, -95_000),
+    commit(14, reader("dead", "ended"), 350, -70_000),
+    generation(15, "ended", -60_000),
     generation(20, "g", -9000, [(["calm"], {"calm": [1]})]),
 )
 
@@ -49,6 +53,7 @@ LOSS_RECORDS = [
     *_log("for_ever", (100, -70_000)),
     *_log("control"),
     *_log("overdue", (100, -70_000)),
+    *_log("dead", (350, -60_000)),
 ]
 LOSS_ENDS = [
     ends("slow", 0, 0, 501, retention_ms=150_000),
@@ -61,6 +66,7 @@ LOSS_ENDS = [
     ends("for_ever", 0, 100, 501),
     ends("control", 0, 401, 502, retention_ms=120_000),
     ends("overdue", 0, 100, 501, retention_ms=60_000),
+    ends("dead", 0, 0, 501, retention_ms=109_000),
 ]
 FULL = 401 / 401
 # Columns: topic, lag, used, retention, slack, loss, catch up, verdict.
@@ -89,7 +95,7 @@ def test_where_data_may_be_lost() -> None:
         offsets_log=LOSS_COMMITS,
         topic_records=LOSS_RECORDS,
         partition_ends=LOSS_ENDS,
-        spark_progress=[batch("fast", 0, 0, -80_000), batch("fast", 1, 300, -40_000)],
+        spark_progress=[batch("fast", 0, 0, -40_000), batch("fast", 1, 300, -5000)],
     )
     expected = [
         ("g", topic, 0, lag, used, retention, slack, loss and AT_MS + loss, *more)
@@ -97,10 +103,15 @@ def test_where_data_may_be_lost() -> None:
     ]
     unread = ("g", "calm", 1, None, None, 120_000, None, None, None, "unknown")
     expected.insert(1, unread)
+    # Nobody reads for group `ended`, so it does not catch up, whatever it read before.
+    dead = (151, 151 / 501, 109_000, 49_000, AT_MS + 49_000, None, "at_risk")
+    expected.insert(0, ("ended", "dead", 0, *dead))
     # The Spark query reads 7.5/s while 5/s are written, and catches up in 80.4 s.
     query = (201, 201 / 501, 99_000, 39_000, AT_MS + 39_000, 201 / 2.5, "at_risk")
     expected.append(("spark:q1", "fast", 0, *query))
-    questions = Questions(AT_MS, window_ms=WINDOW_MS, loss_horizon_ms=HORIZON_MS)
+    questions = Questions(
+        AT_MS, window_ms=WINDOW_MS, patience_ms=30_000, loss_horizon_ms=HORIZON_MS
+    )
     assert rows_of(data_loss_forecast.make(made, questions), schema.DATA_LOSS_FORECAST) == expected
 
 

@@ -24,16 +24,16 @@ def log(topic: str, *places: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 COMMITS = (
-    # A commit exactly at the window's edge is outside the window.
+    # The position at the begin of the window is that of the last commit before.
     commit(1, reader("shrinking"), 0, -100_000),
     commit(2, reader("shrinking"), 100, -80_000),
-    commit(3, reader("shrinking"), 500, -40_000),
+    commit(3, reader("shrinking"), 900, -40_000),
     commit(4, reader("growing"), 100, -80_000),
     commit(5, reader("growing"), 300, -40_000),
     commit(6, reader("steady"), 100, -80_000),
-    commit(7, reader("steady"), 260, -40_000),
+    commit(7, reader("steady"), 420, -40_000),
     commit(8, reader("one_percent"), 0, -80_000),
-    commit(9, reader("one_percent"), 39_680, -40_000),
+    commit(9, reader("one_percent"), 79_360, -40_000),
     commit(10, reader("idle"), 1, -150_000),
     commit(11, reader("once"), 50, -1000),
     commit(12, reader("rewound"), 100, -80_000),
@@ -45,10 +45,13 @@ COMMITS = (
     commit(18, reader("empty"), 0, -10),
     commit(19, reader("unseen"), 4, -10),
     generation(20, "g", -9000, [(["young"], {"young": [0]})]),
+    commit(21, reader("stopped"), 0, -99_000),
+    commit(22, reader("stopped"), 90, -95_000),
+    commit(23, reader("stopped"), 100, -90_000),
 )
 RECORDS = (
     *log("growing", (0, -200_000), (1000, -50)),
-    *log("shrinking", (0, -200_000), (500, -50)),
+    *log("shrinking", (499, -200_000), (999, -50)),
     *log("steady", (0, -200_000), (500, -50)),
     *log("one_percent", (0, -200_000), (100_000, -50)),
     *log("idle", (0, -200_000)),
@@ -57,10 +60,11 @@ RECORDS = (
     *log("young", (0, -50_000), (999, -1)),
     *log("trimmed", (5000, -50_000), (5999, -10)),
     *log("control", (0, -200_000)),
+    *log("stopped", (0, -200_000), (100, -90_000), (1000, -50)),
 )
 ENDS = (
     ends("growing", 0, 0, 1001),
-    ends("shrinking", 0, 0, 501),
+    ends("shrinking", 0, 0, 1000),
     ends("steady", 0, 0, 501),
     ends("one_percent", 0, 0, 100_001),
     ends("idle", 0, 0, 1),
@@ -71,27 +75,29 @@ ENDS = (
     ends("control", 0, 0, 2),
     ends("empty", 0, 0, 0),
     ends("unseen", 0, 0, 9),
+    ends("stopped", 0, 0, 1001),
 )
 # Columns: topic, produced, consumed, velocity, lag, catch up, trend.
 EXPECTED = [
-    # A control record that is read (1 offset in 40 s) is within the dead band.
-    ("control", 0.0, 0.025, 0.0, 0, 0.0, "steady"),
+    # A control record that is read (1 offset in 80 s) is within the dead band.
+    ("control", 0.0, 0.0125, 0.0, 0, 0.0, "steady"),
     ("empty", 0.0, None, None, 0, 0.0, "idle"),
-    ("growing", 10.0, 5.0, 5.0, 701, None, "growing"),
-    ("idle", 0.0, None, None, 0, 0.0, "idle"),
+    ("growing", 10.0, 2.5, 7.5, 701, None, "growing"),
+    ("idle", 0.0, 0.0, 0.0, 0, 0.0, "idle"),
     ("once", 1.0, None, None, 51, None, "unknown"),
     # A difference of 8/s of 1000/s is less than one percent.
-    ("one_percent", 1000.0, 992.0, 0.0, 60_321, None, "steady"),
-    ("rewound", 5.0, -1.0, 6.0, 441, None, "growing"),
-    ("shrinking", 5.0, 10.0, -5.0, 1, 0.2, "shrinking"),
+    ("one_percent", 1000.0, 992.0, 0.0, 20_641, None, "steady"),
+    ("rewound", 5.0, -0.5, 5.5, 441, None, "growing"),
+    ("shrinking", 5.0, 9.0, -4.0, 100, 25.0, "shrinking"),
     # A difference of 1/s counts as no difference, so the reader never catches up.
-    ("steady", 5.0, 4.0, 0.0, 241, None, "steady"),
-    # Two commits in the same millisecond give no rate. Records before -50000 may be missing, so the
-    # produced rate is measured over the known 50 s.
-    ("trimmed", 20.0, None, None, 400, None, "unknown"),
+    ("steady", 5.0, 4.0, 0.0, 81, None, "steady"),
+    # Records have waited for 90 s without progress, so nothing is consumed now.
+    ("stopped", 10.0, 0.0, 10.0, 901, None, "growing"),
+    # Records before -50000 may be missing, so the produced rate is measured over the known 50 s.
+    ("trimmed", 20.0, 10.0, 10.0, 400, None, "growing"),
     ("unseen", None, None, None, 5, None, "unknown"),
-    # The log began at offset 0 within the window, so no earlier record can be missing.
-    ("young", 10.0, None, None, None, None, "unknown"),
+    # The topic is younger than the window: 1000 records in 50 s.
+    ("young", 20.0, None, None, None, None, "unknown"),
 ]
 
 
@@ -105,7 +111,7 @@ def test_rates_in_the_window() -> None:
     )
     expected = [("g", topic, 0, WINDOW_MS, *more) for topic, *more in EXPECTED]
     expected.append(("spark:q1", "growing", 0, WINDOW_MS, *EXPECTED[2][1:]))
-    questions = Questions(AT_MS, window_ms=WINDOW_MS)
+    questions = Questions(AT_MS, window_ms=WINDOW_MS, patience_ms=30_000)
     assert rows_of(rates.make(made, questions), schema.RATES) == expected
 
 
@@ -118,5 +124,5 @@ def test_rates_at_a_past_instant() -> None:
     )
     questions = Questions(AT_MS, past=True, window_ms=WINDOW_MS)
     assert rows_of(rates.make(made, questions), schema.RATES) == [
-        ("g", "growing", 0, WINDOW_MS, 10.0, 5.0, 5.0, 701, None, "growing")
+        ("g", "growing", 0, WINDOW_MS, 10.0, 2.5, 7.5, 701, None, "growing")
     ]

@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import schema
 from pipeline.inputs import HOUR_MS, MINUTE_MS, Questions
-from pipeline.tables import group_members, lag, status
+from pipeline.tables import data_loss_forecast, group_members, lag, status
 from tests.pipeline.frames import bronze, rows_of
 from tests.pipeline.tables.log_rows import (
     Row,
@@ -112,19 +112,24 @@ def test_burrows_own_cases_come_out_as_burrow_says() -> None:
         records += of_case[1]
         ends.append(of_case[2])
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    made = status.make(frames, Questions(at_ms=AT_MS, window_ms=1000 * SECOND_MS))
+    questions = Questions(AT_MS, window_ms=1000 * SECOND_MS, patience_ms=10 * SECOND_MS)
+    made = status.make(frames, questions)
     found = {
         topic: verdict
         for topic, verdict in rows_of(made, schema.STATUS, "topic", "status")
         if topic is not None
     }
     repaired = {
+        # The consumer let records wait for 100 s, and now for 400 s.
+        "01 as silent as it committed": "STOP",
+        # The lag was 0 at the first commit, and records have waited for 400 s since.
+        "04 one offset, zero lag once": "STALL",
         # The rewind began at offset 3000; the commit of 4000 is above it.
         "07 back and forth": "OK",
-        # A live member owns the partition and may be busy, so the lag at its commits decides.
-        "02 silent for longer (live)": "OK",
-        "03 the same, never without lag (live)": "WARN",
-        "09 records came at once (live)": "OK",
+        # A live member owns the partition, so it has not stopped, but it makes no progress.
+        "02 silent for longer (live)": "STALL",
+        "03 the same, never without lag (live)": "STALL",
+        "09 records came at once (live)": "STALL",
     }
     expected = {name: case.burrow for name, case in BURROW.items()} | repaired
     assert found == expected
@@ -177,14 +182,13 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     # bursts.
     tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
          live("#237"))  # fmt: skip
-    # Burrow issue 303: commits were two hours apart, then they stopped. The status is STOP once a
-    # record has waited for one window, or for a tenth of the window if the log shows that the group
-    # is empty.
+    # Burrow issue 303: commits were two hours apart, because records were, then they stopped. The
+    # status is STOP once a record has waited longer than the patience.
     slow = [(400, 10), (280, 20), (160, 30)]
-    tell("#303 standalone", "STOP", slow, [(161, 30), (61, 31)])
-    tell("#303 standalone, waits for less", "OK", slow, [(161, 30), (59, 31)])
-    tell("#303 empty", "STOP", slow, [(161, 30), (7, 31)], empty("#303 empty", 150))
-    tell("#303 empty, waits for less", "OK", slow, [(161, 30), (5, 31)],
+    tell("#303 standalone", "STOP", slow, [(161, 30), (3, 31)])
+    tell("#303 standalone, waits for less", "OK", slow, [(161, 30), (1, 31)])
+    tell("#303 empty", "STOP", slow, [(161, 30), (3, 31)], empty("#303 empty", 150))
+    tell("#303 empty, waits for less", "OK", slow, [(161, 30), (1, 31)],
          empty("#303 empty, waits for less", 150))  # fmt: skip
     # The group is empty for a moment, as during a deployment.
     tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
@@ -235,9 +239,9 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
         owner("reborn"), *commits("reborn", (40, 990), (30, None), (20, 100), (1, 999)),
         # Group `silent` has a live member that has not committed in the whole window.
         owner("silent"), *commits("silent", (75, 100), (60, 200)),
-        # Group `stuck` has had the same offset for six minutes; group `slow` for a shorter time,
-        # with a rising lag.
-        owner("stuck"), *commits("stuck", (50, 300), (7, 400), (1, 400)),
+        # Group `stuck` made progress every minute, and has had the same offset for nine minutes.
+        # Group `slow` makes progress rarely, with a rising lag.
+        owner("stuck"), *commits("stuck", (11, 300), (10, 320), (9, 340), (5, 340), (1, 340)),
         owner("slow"), *commits("slow", (50, 300), (6, 400), (1, 400)),
         # Group `steady` has a constant lag.
         owner("steady"), *commits("steady", (50, 300), (30, 500), (10, 700)),
@@ -287,7 +291,7 @@ def test_a_short_lived_reader_that_stopped_is_not_on_its_way() -> None:
     (group, partition) = rows_of(
         status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "status", "rule"
     )
-    rule = "too early to judge: 4 records to read wait for 90 s, STOP after 3600 s"
+    rule = "too early to judge: 4 records to read wait for 90 s, STOP after 360 s"
     assert (group, partition) == (("OK", f"t-0: {rule}"), ("OK", rule))
 
 
@@ -315,6 +319,24 @@ def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
     assert ages == [(7, minutes * MINUTE_MS, None)]
 
 
+@pytest.mark.parametrize(
+    ("position", "age"), [(2, 51 * MINUTE_MS), (3, 10 * MINUTE_MS), (4, None), (9, None)]
+)
+def test_a_read_uncommitted_reader_has_not_the_age_of_the_open_transaction(
+    position: int, age: int | None
+) -> None:
+    """A reader above the last stable offset is not held back, so the transaction has no say."""
+    log = [commit("g", AT_MS - SECOND_MS, 10, "t-0", position)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    hold = {"last_stable_offset": 3, "held_by": "p", "held_since_ms": AT_MS - 10 * MINUTE_MS}
+    frames = bronze(
+        offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
+    )
+    made = lag.make(frames, Questions(at_ms=AT_MS))
+    ages = rows_of(made, schema.LAG, "oldest_unread_age_ms", "interpolated_age_ms")
+    assert ages == [(age, age if position < 3 else None)]
+
+
 def _modern_group(topic_id: str) -> list[Row]:
     """Return a KIP-848 group with lag whose member owns partition 0 of the topic id."""
     start_ms = AT_MS - 99 * MINUTE_MS
@@ -323,7 +345,7 @@ def _modern_group(topic_id: str) -> list[Row]:
         epoch("modern", start_ms, 2, 1),
         modern_assignment("modern", start_ms, 3, "m", 1, {topic_id: [0]}),
         commit("modern", AT_MS - 45 * MINUTE_MS, 4, "t-0", 300),
-        commit("modern", AT_MS - 40 * MINUTE_MS, 5, "t-0", 400),
+        commit("modern", AT_MS - 1 * MINUTE_MS, 5, "t-0", 400),
     ]
 
 
@@ -355,8 +377,7 @@ def test_each_rule_with_its_evidence() -> None:
     """Each rule gives the expected row, with its verdict and evidence."""
     log, records, ends = _rule_rows()
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    made = status.make(frames, Questions(at_ms=AT_MS))
-    found = rows_of(made, schema.STATUS)
+    found = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS)
 
     def ago(minutes: float) -> int:
         return AT_MS - round(minutes * MINUTE_MS)
@@ -372,7 +393,7 @@ def test_each_rule_with_its_evidence() -> None:
             produced, members, evidence,
         )  # fmt: skip
 
-    none = (None, None, None)
+    none = (None,) * 3
     expected = [
         row("expired", "OK", "expired: nobody committed for long, see abandoned_groups", 997, 0,
             0.0, None, 170 * 60, none, None, None, 5),
@@ -384,8 +405,9 @@ def test_each_rule_with_its_evidence() -> None:
             10 / 60, 30, 20, (200, 200, 700), 200, 1, 11),
         row("no topic", "OK", "the topic is not known", None, 1, 0.0, 5, 5, none, None, None, 10,
             topic="gone"),
-        row("opaque", "OK", "on its way: 600 records to read", 600, 2, 5 / 60, 45, 40,
-            (250, 200, 250), 400, 1, 11),
+        row("opaque", "STALL",
+            "a live member committed nothing while 600 records to read wait for 2400 s", 600, 2,
+            5 / 60, 45, 40, (250, 200, 250), 400, 1, 11),
         row("orphan", "STOP",
             "no member owns the partition while 600 records to read wait for 2400 s", 600, 2,
             5 / 60, 45, 40, (250, 200, 250), 400, 1, 11),
@@ -404,10 +426,10 @@ def test_each_rule_with_its_evidence() -> None:
             49 / 60, 50, 1, (200, 200, 590), 10, 1, 12),
         row("steady", "OK", "on its way: 300 records to read", 300, 3, 40 / 60, 50, 10,
             (200, 200, 200), 100, 1, 12),
-        row("stuck", "STALL", "commits the same offset again with 600 records to read", 600, 3,
-            49 / 60, 50, 1, (200, 200, 590), 10, 1, 12),
+        row("stuck", "STALL",
+            "commits the same offset again with 660 records to read for 540 s", 660, 5, 10 / 60, 11,
+            1, (590, 570, 650), 10, 1, 14),
     ]  # fmt: skip
-    # The healthy rows: owned partitions without a commit, and one partition of `mixed`.
     fine = [row for row in found if row[1:3] in (("t", 1), ("u", 0))]
     assert [(*row[:4], row[5]) for row in fine] == [
         ("left behind", "u", 0, "OK", None),
@@ -415,9 +437,64 @@ def test_each_rule_with_its_evidence() -> None:
         ("orphan", "t", 1, "OK", None),
     ]
     assert [row for row in found if row[1] is not None and row not in fine] == expected
-    # The row of a group has the rule of its worst partition and the sums over all its partitions.
+    # The row of a group has the rule of its worst partition and sums over all partitions.
     assert [row for row in found if row[0] == "mixed" and row[1] is None] == [
         ("mixed", None, None, "ERR",
          "t-0: REWIND, committed below where it was, and did not come back: 900 records to read",
          900, 0, HOUR_MS, 3, 0.0, ago(30), ago(0), *none, 200, 1, 11),
     ]  # fmt: skip
+
+
+def _timeline(minutes: float) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return an hour of ten records per second and a commit every five seconds for each group.
+
+    All groups are healthy until `minutes` ago; each has its own topic. Group `healthy` stays so.
+    """
+    cause = round(minutes * 60)
+    records, log, ends = [], [], []
+    members = {"zombie": 1, "repeats": 1, "slow": 1, "healthy": 1, "empty": 0}
+    for group in (*members, "standalone"):
+        if group in members:
+            log.append(generation(group, AT_MS - 90 * MINUTE_MS, 1, 1, member("m", {group: [0]})))
+        if group == "empty":
+            log.append(generation(group, AT_MS - cause * SECOND_MS, 5000, 2))
+        for ago in range(3600, 0, -5):
+            end = 10 * (3600 - ago)
+            records += [_record(group, end + number, AT_MS - ago * SECOND_MS) for number in (0, 49)]
+            late = max(0, cause - ago)
+            reads = {"slow": end - 5 * late, "repeats": end - 10 * late, "healthy": end}
+            if late and group not in reads:
+                continue
+            at_ms = AT_MS - ago * SECOND_MS - 1
+            log.append(commit(group, at_ms, 4000 - ago, f"{group}-0", reads.get(group, end)))
+        ends.append({**_end(group, 36_000), "retention_ms": 30 * MINUTE_MS})
+    return log, records, ends
+
+
+@pytest.mark.parametrize("minutes", [1, 3, 9])
+def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int) -> None:
+    """Verdicts do not depend on the window: a group that was healthy for an hour is told at once.
+
+    Before, the group is not said to be on its way. The forecast of loss knows that such a reader
+    does not catch up.
+    """
+    log, records, ends = _timeline(minutes)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
+    questions = Questions(at_ms=AT_MS)
+    rows = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
+    found = {topic: (verdict, rule) for topic, verdict, rule in rows if topic is not None}
+    alarms = {"zombie": "STALL", "repeats": "STALL", "slow": "WARN", "empty": "STOP",
+              "standalone": "STOP", "healthy": "OK"}  # fmt: skip
+    if minutes == 1:
+        alarms = dict.fromkeys(alarms, "OK")
+    assert {topic: verdict for topic, (verdict, _) in found.items()} == alarms
+    assert {topic for topic, (_, rule) in found.items() if "on its way" in rule} <= {"healthy"}
+    losses = rows_of(
+        data_loss_forecast.make(frames, questions), schema.DATA_LOSS_FORECAST, "topic", "verdict",
+        "catch_up_seconds",
+    )  # fmt: skip
+    if minutes > 1:
+        stopped = {"zombie", "repeats", "empty", "standalone"}
+        assert {row for row in losses if row[0] in stopped} == {
+            (topic, "at_risk", None) for topic in stopped
+        }

@@ -1,0 +1,121 @@
+"""How long each reader has made no progress while records wait, and how long it may do so.
+
+A reader makes progress when its position changes. Records wait from the moment at which the log end
+rises above the position plus the allowed lag. Silence has its own, short limit, which does not
+depend on the window of rates: twice the time that the reader usually lets records wait, but at
+least `patience_ms` and at most the window. The usual time is the second longest wait within the
+window, so that a single stall, once over, does not delay the report of the next one. The limit is
+`patience_ms` for an empty group. If no wait is known, the limit is a tenth of the window, but at
+least `patience_ms`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pipeline.tables.columns import PARTITION, READER
+from pipeline.tables.kept import by_partition, kept
+from pipeline.tables.positions import in_window, positions
+from pipeline.tables.readers import standing_groups
+from pipeline.tables.standings import standings
+
+if TYPE_CHECKING:
+    from pipeline.inputs import Bronze, Questions
+
+
+@kept
+def stalls(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Return `standings` with the progress of each reader.
+
+    Added columns: `progress_ms` (when the reader took its position), `passed_ms` (when the log end
+    rose above the position plus the allowed lag; null if no record shows the time), `stalled_ms`
+    (time without progress while records wait), `usual_ms` (usual time; null if no wait is known),
+    `limit_ms` (see above) and `is_stalled`.
+    """
+    empty = pl.col("members") == 0
+    since_ms = pl.max_horizontal(
+        "progress_ms",
+        pl.when(pl.col("lag") > 0).then("passed_ms"),
+        pl.when(empty).then("state_timestamp_ms"),
+    )
+    groups = standing_groups(bronze, questions).select("group", "members", "state_timestamp_ms")
+    return (
+        standings(bronze, questions)
+        .join(progress(bronze, questions), on=READER, how="left")
+        .join(groups, on="group", how="left")
+        .with_columns(
+            stalled_ms=questions.at_ms - since_ms,
+            limit_ms=pl.when(empty).then(_least_ms(questions)).otherwise(_limit_ms(questions)),
+        )
+        .with_columns(
+            is_stalled=(
+                (pl.col("lag") > questions.allowed_lag)
+                & (pl.col("stalled_ms") > pl.col("limit_ms"))
+            ).fill_null(value=False)
+        )
+        .drop("members", "state_timestamp_ms")
+    )
+
+
+def _least_ms(questions: Questions) -> int:
+    return min(questions.patience_ms, questions.window_ms)
+
+
+def _limit_ms(questions: Questions) -> pl.Expr:
+    least_ms = _least_ms(questions)
+    unknown_ms = max(least_ms, questions.window_ms // 10)
+    return (2 * pl.col("usual_ms")).clip(least_ms, questions.window_ms).fill_null(unknown_ms)
+
+
+@by_partition
+def progress(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Return `READER`, `progress_ms`, `passed_ms`, `usual_ms` as in `stalls`."""
+    at_ms, sequence = pl.col("commit_timestamp_ms"), pl.col("sequence")
+    changes = (
+        positions(bronze, questions)
+        .filter(pl.col("committed_offset").ne_missing(pl.col("previous_offset")))
+        # The positions of a reader are in order.
+        .with_columns(prior_ms=at_ms.shift().over(READER))
+        .with_columns(is_current=sequence == sequence.max().over(READER))
+        .filter(in_window(questions) | pl.col("is_current"))
+    )
+    current = changes.filter("is_current").select(
+        *READER, progress_ms=at_ms, offset=pl.col("committed_offset") + questions.allowed_lag
+    )
+    taken = changes.select(
+        *READER, "commit_timestamp_ms", "prior_ms",
+        offset=pl.col("previous_offset") + questions.allowed_lag,
+    )  # fmt: skip
+    passed = _passed(bronze)
+    wait_ms = at_ms - pl.max_horizontal("prior_ms", "passed_ms")
+    known = pl.col("prior_ms").is_not_null() & pl.col("passed_ms").is_not_null()
+    usual_ms = pl.when(known).then(wait_ms.clip(lower_bound=0)).drop_nulls().top_k(2).min()
+    usual = _joined(taken, passed).group_by(READER).agg(usual_ms=usual_ms)
+    return (
+        _joined(current, passed)
+        .join(usual, on=READER, how="left")
+        .select(*READER, "progress_ms", "passed_ms", "usual_ms")
+    )
+
+
+def _passed(bronze: Bronze) -> pl.LazyFrame:
+    """Return `PARTITION`, `offset`, `passed_ms`: when the log end rose above each known offset.
+
+    This is the least timestamp of the records from the offset on, since each of them put the log
+    end above it.
+    """
+    passed_ms = pl.col("timestamp_ms").cum_min(reverse=True).over(PARTITION)
+    return (
+        bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null())
+        .sort("offset")
+        .select(*PARTITION, "offset", passed_ms=passed_ms)
+    )
+
+
+def _joined(places: pl.LazyFrame, passed: pl.LazyFrame) -> pl.LazyFrame:
+    """Return `places` with `passed_ms` of the first known record at or above `offset`."""
+    return places.sort("offset").join_asof(
+        passed, on="offset", by=PARTITION, strategy="forward", check_sortedness=False
+    )

@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from coordinator_server import __version__
 from coordinator_server.config.config import (
@@ -24,6 +25,9 @@ from coordinator_server.config.config import (
 )
 from coordinator_server.kafka_tools.script_names import BY_COMMAND, SCRIPTS, run_script
 from coordinator_server.tools import TOOLS, installed_tools, run_tool
+
+if TYPE_CHECKING:
+    from coordinator_server.registry.address import RegistryAddress
 
 _LOGIN_CONFIG = "java.security.auth.login.config"
 _COMMANDS = ("serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND)
@@ -225,6 +229,19 @@ def _add_process_options(serve: argparse.ArgumentParser) -> None:
         "--http-read-only", action="store_true", help="the control server changes nothing"
     )
     serve.add_argument(
+        "--http-registry",
+        metavar="URL",
+        help=(
+            "schema registry whose schemas decode the records that the control server shows; "
+            "needs the extra coordinator-server[registry]"
+        ),
+    )
+    serve.add_argument(
+        "--http-registry-login-file",
+        metavar="FILE",
+        help="file with USER:PASSWORD for the schema registry",
+    )
+    serve.add_argument(
         "--watch-stdin",
         action="store_true",
         help=(
@@ -273,7 +290,9 @@ def _serve(options: argparse.Namespace) -> int:
         from coordinator_server.control.state import ControlOptions
 
         control_options = ControlOptions(
-            is_read_only=options.http_read_only, requires_login=options.http_login
+            is_read_only=options.http_read_only,
+            requires_login=options.http_login,
+            registry=_registry(options.http_registry, options.http_registry_login_file),
         )
         try:
             control = parse_address(options.http)
@@ -282,6 +301,8 @@ def _serve(options: argparse.Namespace) -> int:
         control_token = _control_token(
             options.http_token_file, control, has_login=options.http_login
         )
+    elif options.http_registry is not None:
+        raise ConfigError("--http-registry: records are shown by the control server, see --http")
     # Imports create many objects but no garbage; `run` enables the collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -304,6 +325,25 @@ def _serve(options: argparse.Namespace) -> int:
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1
+
+
+def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None:
+    """Return the address of the schema registry, None without one. Raises ConfigError."""
+    if url is None:
+        if login_file is not None:
+            raise ConfigError("--http-registry-login-file: --http-registry is missing")
+        return None
+    from coordinator_server.registry.address import missing_packages, read_address
+
+    if missing := missing_packages():
+        packages = " and ".join(missing)
+        raise ConfigError(
+            f"--http-registry needs {packages}: pip install 'coordinator-server[registry]'"
+        )
+    try:
+        return read_address(url, login_file)
+    except ValueError as error:
+        raise ConfigError(f"--http-registry: {error}") from error
 
 
 def _control_token(path: str | None, address: tuple[str, int], *, has_login: bool) -> str | None:

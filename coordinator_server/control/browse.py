@@ -26,6 +26,7 @@ from protocol.raw_records import records_section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from coordinator_server.control.content import View
     from coordinator_server.steps import Computation, Steps
     from coordinator_server.topics.topic import Partition
     from protocol.batch import Record
@@ -98,7 +99,7 @@ class Page:
             for partition, position in zip(self._partitions, self.positions, strict=True)
         )
 
-    def read(self, limit: int, how: str, most_bytes: int) -> Steps:
+    def read(self, limit: int, view: View) -> Steps:
         """Read up to `limit` records, merged by timestamp. Raises StorageError, ProtocolError."""
         readers = [self._scan(number) for number in range(len(self._partitions))]
         for number in range(len(readers)):
@@ -107,7 +108,7 @@ class Page:
             _, number, _ = heappop(self._heads)
             record, batch = self._waiting.pop(number)
             partition = self._partitions[number].index
-            shown = yield from described(record, partition, batch, how, most_bytes)
+            shown = yield from described(record, partition, batch, view)
             self.records.append(shown)
             self._shown_bytes += _shown_bytes(shown)
             self.positions[number] = record.offset + 1

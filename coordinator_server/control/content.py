@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coordinator_server.control.errors import ControlError, shown
 from coordinator_server.control.json_steps import written_compactly
+from coordinator_server.registry.framed import Framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,21 +30,30 @@ _STEP_BYTES = 192 * 1024
 """Size of the parts of large contents; base64 needs a multiple of 12."""
 
 
+class View(NamedTuple):
+    """How contents are shown: the format, and the shown bytes of each content.
+
+    `framed` receives contents in Confluent's wire format, for a registry to decode; None without a
+    registry.
+    """
+
+    how: str
+    most: int
+    framed: list[Framed] | None = None
+
+
 # --- bytes as text --------------------------------------------------------------------------------
 
 
 def described(
-    record: Record, partition: int, batch: BatchHeader, how: str, most: int
+    record: Record, partition: int, batch: BatchHeader, view: View
 ) -> Computation[dict[str, Any]]:
-    """Return a record in the shape `records.Record`, in steps.
-
-    `how` is the format, and `most` the shown bytes of each content.
-    """
-    key = yield from content(record.key, how, most)
-    value = yield from content(record.value, how, most)
+    """Return a record in the shape `records.Record`, in steps."""
+    key = yield from content(record.key, view)
+    value = yield from content(record.value, view)
     headers = []
     for name, data in record.headers:
-        headers.append({"name": name, "value": (yield from content(data, how, most))})
+        headers.append({"name": name, "value": (yield from content(data, view))})
     return {
         "partition": partition,
         "offset": record.offset,
@@ -57,8 +67,16 @@ def described(
     }
 
 
-def content(data: bytes | None, how: str, most: int) -> Computation[dict[str, Any]]:
-    """Return bytes in the shape `records.Content`: at most the first `most` of them."""
+def content(data: bytes | None, view: View) -> Computation[dict[str, Any]]:
+    """Return bytes in the shape `records.Content`: at most the first `view.most` of them."""
+    shown = yield from _content(data, view.how, view.most)
+    schema_id = shown["schema_id"]
+    if data is not None and schema_id is not None and view.framed is not None:
+        view.framed.append(Framed(shown, schema_id, data[_CONFLUENT_BYTES:]))
+    return shown
+
+
+def _content(data: bytes | None, how: str, most: int) -> Computation[dict[str, Any]]:
     if data is None:
         return _shown("null", None, 0)
     is_framed = len(data) >= _CONFLUENT_BYTES and data[0] == _CONFLUENT_MAGIC

@@ -17,7 +17,7 @@ from coordinator_server.control.browse import (
     records_from,
     start_positions,
 )
-from coordinator_server.control.content import described, to_base64, to_bytes
+from coordinator_server.control.content import View, described, to_base64, to_bytes
 from coordinator_server.control.errors import shown
 from coordinator_server.control.local import status_of
 from coordinator_server.control.pace import in_steps
@@ -34,6 +34,7 @@ from storage.errors import RecordListTooLargeError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from coordinator_server.registry.framed import Framed
     from coordinator_server.steps import Computation
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.batch_header import BatchHeader
@@ -307,12 +308,28 @@ async def browse(request: ControlRequest) -> dict[str, Any]:
     try:
         positions = await in_steps(start_positions(partitions, values))
         page = Page(partitions, positions, _filters(values))
-        await in_steps(page.read(values["limit"], values["format"], values["max_bytes"]))
+        view = _view(request)
+        await in_steps(page.read(values["limit"], view))
         tail = cursor(page.positions)
         next_page = None if page.is_at_end else tail
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"topic {topic.name}: {error}") from error
+    await _decode(request, view)
     return {"records": page.records, "scanned": page.scanned, "next": next_page, "tail": tail}
+
+
+def _view(request: ControlRequest) -> View:
+    """Return how contents are shown. Only `auto` and `json` show decoded contents."""
+    how = request.values["format"]
+    has_registry = request.state is not None and request.state.registry is not None
+    framed: list[Framed] | None = [] if has_registry and how in ("auto", "json") else None
+    return View(how, request.values["max_bytes"], framed)
+
+
+async def _decode(request: ControlRequest, view: View) -> None:
+    """Decode the contents that have a schema id, if there is a registry."""
+    if view.framed and request.state is not None and request.state.registry is not None:
+        await request.state.registry.decode(view.framed, view.most, ANSWER_BYTES)
 
 
 def _filters(values: Mapping[str, Any]) -> Filters:
@@ -328,7 +345,6 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     topic = topic_of(request)
     partition, offset = partition_of(request, topic), natural_number(request.parameters["OFFSET"])
     place = f"{topic.name}-{partition.index}"
-    how, most = request.values["format"], request.values["max_bytes"]
     try:
         log = partition.log
         offsets = f"{log.log_start_offset} to {log.high_watermark - 1}"
@@ -338,7 +354,10 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     except (StorageError, ProtocolError) as error:
         raise ControlError(500, f"{place}: {error}") from error
     if entry is not None:
-        return await in_steps(described(entry[0], partition.index, entry[1], how, most))
+        view = _view(request)
+        shown = await in_steps(described(entry[0], partition.index, entry[1], view))
+        await _decode(request, view)
+        return shown
     text = f"{place} has no record at offset {request.parameters['OFFSET']}, its offsets: {offsets}"
     raise ControlError(404, text)
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
     from coordinator_server.metrics.scrape import Scraper
+    from coordinator_server.registry.address import RegistryAddress
+    from coordinator_server.registry.decoder import RegistryDecoder
     from coordinator_server.security.principal import Principal
 
 LagSamples = Callable[[str], Sequence[tuple[int, int | None]]]
@@ -22,11 +24,18 @@ LagSamples = Callable[[str], Sequence[tuple[int, int | None]]]
 
 
 class ControlOptions:
-    """The options of the control server: `--http-read-only` and `--http-login`."""
+    """The options of the control server: `--http-read-only`, `--http-login`, `--http-registry`."""
 
-    def __init__(self, *, is_read_only: bool = False, requires_login: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        is_read_only: bool = False,
+        requires_login: bool = False,
+        registry: RegistryAddress | None = None,
+    ) -> None:
         self.is_read_only = is_read_only
         self.requires_login = requires_login
+        self.registry = registry
 
 
 class ControlState:
@@ -41,6 +50,7 @@ class ControlState:
         self._authorization = None if token is None else f"Bearer {token}".encode()
         self._logins: Logins | None = None
         self._feed: Feed | None = None
+        self._registry: RegistryDecoder | None = None
         self.scraper: Scraper | None = None
         """What has answered a request for metrics."""
         self.lag_samples: LagSamples = lambda _: ()
@@ -69,8 +79,19 @@ class ControlState:
             self._feed = Feed(self._cluster)
         return self._feed
 
+    @property
+    def registry(self) -> RegistryDecoder | None:
+        """What decodes records with the schemas of a registry; None without a registry."""
+        if self._registry is None and self.options.registry is not None:
+            from coordinator_server.registry.decoder import RegistryDecoder
+
+            self._registry = RegistryDecoder(self.options.registry)
+        return self._registry
+
     def stop(self) -> None:
-        """End the events and the measurement of the event loop."""
+        """End the events, the measurement of the event loop, and the decoding of records."""
+        if self._registry is not None:
+            self._registry.stop()
         if self._feed is not None:
             self._feed.stop()
         if self.scraper is not None:

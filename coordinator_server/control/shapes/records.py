@@ -24,6 +24,21 @@ class EncodedRecords(TypedDict):
     end_offset: Annotated[int, "high watermark"]
 
 
+class Decoded(TypedDict):
+    """A content decoded with its schema from a registry (`--http-registry`), or the reason why not.
+
+    The values of Avro and Protobuf are shown as JSON.
+    """
+
+    schema_type: Annotated[
+        Literal["AVRO", "PROTOBUF", "JSON"] | None, "type of the schema; null if it is not known"
+    ]
+    name: Annotated[str | None, "name of the record or message, the title of a JSON Schema"]
+    text: Annotated[str | None, "JSON, cut to `max_bytes`; null if there is an error"]
+    is_cut: Annotated[bool, "whether `text` has only the first bytes"]
+    error: Annotated[str | None, "why the content is not decoded"]
+
+
 class Content(TypedDict):
     """A key, a value or the value of a header, in a form that can be shown."""
 
@@ -36,6 +51,11 @@ class Content(TypedDict):
     is_cut: Annotated[bool, "whether `text` has only the first bytes"]
     schema_id: Annotated[
         int | None, "schema id, if the content begins with the header of Confluent's serializers"
+    ]
+    decoded: NotRequired[
+        Annotated[
+            Decoded, "of contents with a schema id, if there is a registry; formats auto and json"
+        ]
     ]
 
 

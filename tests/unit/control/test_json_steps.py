@@ -124,7 +124,7 @@ def test_contents_survive_in_parts(size: int, monkeypatch: pytest.MonkeyPatch) -
     text = run_all(content.to_base64(data))
     assert text == b2a_base64(data, newline=False).decode()
     assert run_all(content.to_bytes(text, "base64", "a value")) == data
-    assert run_all(content.content(data, "hex", 100))["text"] == data.hex()
+    assert run_all(content.content(data, content.View("hex", 100)))["text"] == data.hex()
 
 
 def test_padding_inside_base64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

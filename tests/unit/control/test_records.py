@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.control import browse, records
+from coordinator_server.control.content import View
 from coordinator_server.control.request import ControlError, ControlRequest
 from coordinator_server.control.routes import ROUTES
 from coordinator_server.steps import run_all
@@ -125,7 +126,7 @@ def test_records_that_are_skipped_are_steps(nodes: VirtualTimeNodes) -> None:
     assert sum(1 for _ in records._fetched(partition, 999, 1)) >= 9
     assert sum(1 for _ in records._record_at(partition.log, 999)) >= 9
     page = browse.Page([partition], [999], browse.Filters(None, None, None))
-    assert sum(1 for _ in page.read(1, "auto", 100)) >= 9
+    assert sum(1 for _ in page.read(1, View("auto", 100))) >= 9
 
 
 # --- writing --------------------------------------------------------------------------------------

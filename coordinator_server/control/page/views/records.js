@@ -114,12 +114,15 @@ function recordTable(topic, shown, query) {
 const placeOf = (record) => `${record.partition}-${record.offset}`;
 
 /** Return a key, a value or a header as text, with what the text does not show. */
-function content({ format, text, size_bytes: size, is_cut: isCut, schema_id: schema }) {
+function content(part) {
+  const { format, schema_id: schema, size_bytes: size, decoded } = part;
   if (format === "null") return h("i", null, "null");
+  const { text, is_cut: isCut } = isDecoded(part) ? decoded : part;
   const notes = [
-    format === "text" || format === "json" ? null : format,
-    schema === null || schema === undefined ? null : `schema ${schema}`,
-    isCut ? `of ${bytes(size)}` : null,
+    isDecoded(part) || format === "text" || format === "json" ? null : format,
+    schema === null || schema === undefined ? null : schemaOf(part),
+    isCut ? `cut, of ${bytes(size)}` : null,
+    decoded?.error ? `not decoded: ${decoded.error}` : null,
   ].filter(Boolean);
   return [
     h(
@@ -130,6 +133,14 @@ function content({ format, text, size_bytes: size, is_cut: isCut, schema_id: sch
     ),
     notes.length ? h("small", null, ` ${notes.join(", ")}`) : null,
   ];
+}
+
+const isDecoded = ({ decoded }) => Boolean(decoded) && decoded.error === null;
+
+/** Return the schema of a content in words, such as "Avro schema 7, shop.Order". */
+function schemaOf({ schema_id: schema, decoded }) {
+  const kind = { AVRO: "Avro ", PROTOBUF: "Protobuf ", JSON: "JSON " }[decoded?.schema_type] ?? "";
+  return `${kind}schema ${schema}${decoded?.name ? `, ${decoded.name}` : ""}`;
 }
 
 function oneRecord(topic, record, query) {
@@ -175,22 +186,45 @@ function oneRecord(topic, record, query) {
 
 function whole(part) {
   if (part.format === "null") return h("p", null, h("i", null, "null"));
-  let text = part.text;
-  if (part.format === "json" && !part.is_cut) {
-    try {
-      text = JSON.stringify(JSON.parse(part.text), null, 2);
-    } catch {
-      // Shown as it is.
-    }
-  }
+  const { decoded } = part;
+  const { text, is_cut: isCut } = isDecoded(part) ? decoded : part;
+  const format = isDecoded(part) ? "decoded" : part.format;
   const schema =
-    part.schema_id === null || part.schema_id === undefined ? "" : `, schema ${part.schema_id}`;
-  const cut = part.is_cut ? ", only the first bytes are shown" : "";
+    part.schema_id === null || part.schema_id === undefined ? "" : `, ${schemaOf(part)}`;
+  const cut = isCut ? ", only the first bytes are shown" : "";
   return [
-    h("p", { class: "note" }, `${bytes(part.size_bytes)}, ${part.format}${schema}${cut}`),
-    h("pre", { class: "content", dir: "auto", tabindex: "0" }, text),
+    h("p", { class: "note" }, `${bytes(part.size_bytes)}, ${format}${schema}${cut}`),
+    decoded?.error ? h("p", { class: "note" }, `Not decoded: ${decoded.error}`) : null,
+    h(
+      "pre",
+      { class: "content", dir: "auto", tabindex: "0" },
+      isDecoded(part) || part.format === "json" ? indented(text, isCut) : text,
+    ),
   ];
 }
+
+/**
+ * Return JSON with line breaks; a text that is cut or no JSON stays as it is. The numbers stay as
+ * they are written: JSON.parse would round large ones.
+ */
+function indented(text, isCut) {
+  if (isCut) return text;
+  try {
+    JSON.parse(text);
+  } catch {
+    return text;
+  }
+  let depth = 0;
+  const parts = text.matchAll(/"(?:[^"\\]|\\.)*"|[{[]\s*[}\]]|[{}[\],:]|[^\s{}[\],:"]+/g);
+  return Array.from(parts, ([part]) => {
+    if (part === "{" || part === "[") return part + newLine((depth += 1));
+    if (part === "}" || part === "]") return newLine((depth -= 1)) + part;
+    if (part === ",") return part + newLine(depth);
+    return part === ":" ? ": " : part;
+  }).join("");
+}
+
+const newLine = (depth) => `\n${"  ".repeat(depth)}`;
 
 function filters(topic, query) {
   const onsubmit = (event) => {

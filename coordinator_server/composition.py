@@ -14,7 +14,7 @@ from uuid import uuid4
 from coordinator_server.apis.handlers import handler_of
 from coordinator_server.broker import Broker, BrokerParts
 from coordinator_server.clock.step_runner import StepRunner
-from coordinator_server.cluster import Cluster
+from coordinator_server.cluster import Cluster, Handover
 from coordinator_server.config.coordinator_configs import (
     group_settings,
     share_settings,
@@ -83,13 +83,15 @@ def compose(
     step_runner: StepRunner | None = None,
     counts: Counts | None = None,
     flusher: Flusher | None = None,
+    handover: Handover | None = None,
 ) -> Cluster:
     """Open the logs and return a cluster that is not started.
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
-    without metrics. `disk`, `step_runner` and `flusher` are for tests. Needs a running event loop
-    unless `flusher` is given. Raises StorageError, ConfigError, OSError.
+    without metrics. `handover` is that of the cluster that this one replaces. `disk`, `step_runner`
+    and `flusher` are for tests. Needs a running event loop unless `flusher` is given. Raises
+    StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
@@ -98,7 +100,7 @@ def compose(
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
     flusher = flusher or Flusher(asyncio.get_running_loop())
     runner = step_runner or StepRunner(clock)
-    shared = _shared_state(config, clocks, disk, runner, flusher, counts)
+    shared = _shared_state(config, clocks, disk, runner, flusher, counts, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
@@ -109,15 +111,14 @@ def _shared_state(
     step_runner: StepRunner,
     flusher: Flusher,
     counts: Counts | None,
+    handover: Handover | None,
 ) -> SharedState:
     """Open the logs, and build the state that the brokers share."""
     clock, machine_clock = clocks.broker, clocks.machine
-    configs = {
-        broker_config.node_id: broker_config
-        for broker_config in map(config.of_broker, range(config.integer("broker.count")))
-    }
+    of_brokers = map(config.of_broker, range(config.integer("broker.count")))
+    configs = {of_broker.node_id: of_broker for of_broker in of_brokers}
     address_book = AddressBook(configs, RoutingTable.read(), in_container=in_container())
-    own_directory = ephemeral.OwnDirectory() if config.ephemeral else None
+    own_directory = _own_directory(config, handover)
     logs = LogManager.open(
         disk or LocalDisk(durable=not config.ephemeral),
         config.data_directory if own_directory is None else own_directory.path,
@@ -131,6 +132,8 @@ def _shared_state(
         LOG.emit("topics.truncated", file=CATALOGUE_FILE, bytes=logs.catalogue.dropped_bytes)
     dynamic_configs = DynamicConfigs(logs.catalogue, configs)
     address_book.follow_all()
+    if handover is not None:
+        address_book.inherit(handover.listeners)
     defaults = LogDefaults(logs, configs)
     logs.use(flusher)
     fetch_purgatory = KeyedPurgatory(clocks.client, clocks.client.now_ms)
@@ -167,9 +170,16 @@ def _shared_state(
             partial(_share_persister, share_state_topic, running, machine_clock),
             lambda persister: persister.close(),
         ),
-        storage_counts=logs.files.counts,
+        logs=logs,
         counts=counts,
     )
+
+
+def _own_directory(config: Config, handover: Handover | None) -> ephemeral.OwnDirectory | None:
+    """Return the directory of ephemeral data, which is kept if the cluster is replaced."""
+    if handover is not None:
+        return handover.own_directory
+    return ephemeral.OwnDirectory() if config.ephemeral else None
 
 
 def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:

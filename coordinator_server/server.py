@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ async def _serve(
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
+    from coordinator_server.cluster_restore import ServedCluster
     from coordinator_server.composition import compose
 
     counts = None
@@ -80,22 +82,27 @@ async def _serve(
         from coordinator_server.counting.counts import Counts
 
         counts = Counts()
-    try:
-        cluster = compose(
-            config, SystemClock(), has_virtual_clock=control is not None, counts=counts
+    served = ServedCluster(
+        lambda handover: compose(
+            config,
+            SystemClock(),
+            has_virtual_clock=control is not None,
+            counts=counts,
+            handover=handover,
         )
-        cluster.start()
-    except (StorageError, OSError) as error:
-        raise StartError(str(error)) from error
+    )
     control_server, control_address = None, ""
     try:
         # Install signal handlers before listening, because a client may signal the process.
         stop = _stop_on_signal()
-        addresses = await cluster.listen()
+        served.failed.add_done_callback(partial(_fail, stop))
+        addresses = await served.listen()
         if control is not None:
             from coordinator_server.control.http import ControlServer
 
-            control_server = ControlServer(cluster, token=control_token, options=control_options)
+            control_server = ControlServer(
+                served.cluster, token=control_token, options=control_options, served=served
+            )
             control_address = await control_server.start(*control)
         if watch_stdin:
             _stop_at_end_of_stdin(stop)
@@ -113,7 +120,7 @@ async def _serve(
             LOG.emit("settings.ignored", settings=", ".join(config.ignored))
         if config.unknown:
             LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
-        if doubts := _doubts(cluster):
+        if doubts := _doubts(served.cluster):
             LOG.emit("settings.doubted", settings="; ".join(doubts))
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
@@ -121,10 +128,17 @@ async def _serve(
         if control_server is not None:
             await control_server.stop()
         try:
-            await cluster.stop()
+            await served.stop()
         except StorageError as error:
             raise StartError(f"the data directory could not be left in order: {error}") from error
     LOG.emit("broker.stopped")
+
+
+def _fail(stop: asyncio.Future[str], failed: asyncio.Future[None]) -> None:
+    """End the process with the error of a failed restore."""
+    error = None if failed.cancelled() else failed.exception()
+    if error is not None and not stop.done():
+        stop.set_exception(error)
 
 
 def _doubts(cluster: Cluster) -> list[str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
     from coordinator_server.topics.recent_deletions import RecentDeletions
-    from storage.open_files import StorageCounts
+    from storage.log_manager import LogManager
 
 
 class Clocks(NamedTuple):
@@ -76,5 +76,5 @@ class SharedState(NamedTuple):
     markers: Markers
     journal: RebalanceJournal
     share_persister: OnDemand[LocalSharePersister]
-    storage_counts: StorageCounts
+    logs: LogManager
     counts: Counts | None

@@ -23,8 +23,18 @@ PARTITION_METADATA_FILE = "partition.metadata"
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
+DELETE_SUFFIX = "-delete"  # of directories that are removed in the background
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 TopicPartition = tuple[str, int]
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """Return the partition whose directory has this name; None for another name."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdigit() or topic == CLUSTER_METADATA_TOPIC:
+        return None
+    return topic, int(number)
 
 
 def topic_id_text(topic_id: bytes) -> str:

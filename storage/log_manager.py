@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from storage.checkpoints import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_FILE,
+    DELETE_SUFFIX,
     HIGH_WATERMARK_FILE,
     LOCK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
     TopicPartition,
+    partition_of,
     read_offsets,
     read_partition_metadata,
     take_directory,
@@ -36,14 +38,13 @@ from storage.log_config import LogConfig
 from storage.log_loader import LogLoader, RecoveryReport
 from storage.open_files import DEFAULT_MAX_OPEN_FILES, OpenFiles
 from storage.partition_log import PartitionLog
+from storage.replacement import finish
 from storage.security_state import SecurityState
 from storage.topic_catalogue import TopicCatalogue, TopicRecord
 from storage.topic_settings import INTERNAL_TOPIC_CONFIGS
 from storage.worker import ON_THE_SPOT
 
-DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 FILE_NAME_BYTES_MAX = 255
 
 
@@ -108,6 +109,7 @@ class LogManager:
                 "another directory"
             )
         try:
+            finish(disk, path)
             manager = LogManager(disk, path, defaults, lock, max_open_files)
             manager._start(node_id, cluster_id, now_ms)
         except OSError as error:
@@ -147,17 +149,14 @@ class LogManager:
         """Return the partitions with a directory; record deleted directories for removal."""
         directories: set[TopicPartition] = set()
         for name in self.disk.listdir(self.path):
-            topic, dash, number = name.rpartition("-")
-            if name.endswith(DELETE_SUFFIX) and self.disk.is_directory(f"{self.path}/{name}"):
-                self._doomed.append(f"{self.path}/{name}")
-            elif (
-                dash
-                and topic
-                and number.isdigit()
-                and topic != CLUSTER_METADATA_TOPIC
-                and self.disk.is_directory(f"{self.path}/{name}")
-            ):
-                directories.add((topic, int(number)))
+            partition = partition_of(name)
+            if not name.endswith(DELETE_SUFFIX) and partition is None:
+                continue
+            if self.disk.is_directory(f"{self.path}/{name}"):
+                if partition is None:
+                    self._doomed.append(f"{self.path}/{name}")
+                else:
+                    directories.add(partition)
         return directories
 
     def _adopt(self, directories: set[TopicPartition]) -> None:

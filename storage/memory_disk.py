@@ -137,6 +137,8 @@ class MemoryDisk:
         self._directories: set[str] = {""}
         self._durable_files: dict[str, _Contents] = {}
         self._durable_directories: set[str] = {""}
+        self._renamed: dict[str, str] = {}
+        """The current names of durable directories that were renamed, or are inside such ones."""
         self.locks: set[str] = set()
         self.unreadable: set[str] = set()
         self.now_ms = 0
@@ -181,6 +183,7 @@ class MemoryDisk:
         """Drop all unsynced changes; with `random` some unsynced writes are kept, in any order."""
         self.processes_died()
         self._directories = set(self._durable_directories)
+        self._renamed.clear()
         # Files are lost if the name of their directory was not synced. A data directory at the root
         # counts as created before the process started.
         self._durable_files = {
@@ -285,8 +288,14 @@ class MemoryDisk:
         self.step("rename", source)
         for name in [name for name in self._files if name.startswith(source + "/")]:
             self._files[target + name[len(source) :]] = self._files.pop(name)
-        self._directories.discard(source)
-        self._directories.add(target)
+        for name in _inside(source, self._directories):
+            self._directories.discard(name)
+            self._directories.add(target + name[len(source) :])
+        for name in _inside(source, self._durable_directories):
+            self._renamed[name] = target + name[len(source) :]
+        for name, current in tuple(self._renamed.items()):
+            if f"{current}/".startswith(source + "/"):
+                self._renamed[name] = target + current[len(source) :]
 
     def unlink(self, path: str) -> None:
         """Remove a file. Raises FileNotFoundError, PermissionError."""
@@ -323,7 +332,11 @@ class MemoryDisk:
         now = {d for d in self._directories if d and d.rpartition("/")[0] == path}
         before = {d for d in self._durable_directories if d and d.rpartition("/")[0] == path}
         for gone in before - now:
-            self._durable_directories.discard(gone)
+            for name in _inside(gone, self._durable_directories):
+                self._durable_directories.discard(name)
+                current = self._renamed.pop(name, None)
+                if name != gone and current is not None:
+                    self._durable_directories.add(current)
             for name in [n for n in self._durable_files if n.startswith(gone + "/")]:
                 contents = self._durable_files.pop(name)
                 # The directory was renamed: its durable files have the new name.
@@ -355,3 +368,8 @@ class MemoryDisk:
         if contents is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
         return contents
+
+
+def _inside(directory: str, names: set[str]) -> list[str]:
+    """Return a directory and the directories inside it, of these names."""
+    return [name for name in names if f"{name}/".startswith(f"{directory}/")]

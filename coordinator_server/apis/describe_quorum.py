@@ -19,7 +19,7 @@ from protocol.apis.describe_quorum import (
     ReplicaState,
 )
 from protocol.errors import ErrorCode
-from storage.log_manager import CLUSTER_METADATA_TOPIC
+from storage.checkpoints import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from coordinator_server.broker import Broker

@@ -213,8 +213,12 @@ async def reset(request: ControlRequest) -> dict[str, Any]:
         raise ControlError(500, f"not everything could be deleted: {error}") from error
     except StartError as error:
         raise ControlError(500, f"the brokers cannot move: {error}") from error
-    listeners = [
+    return {**counts, "listeners": listeners_of(cluster)}
+
+
+def listeners_of(cluster: Cluster) -> list[list[str]]:
+    """Return the addresses of each broker."""
+    return [
         [str(listener) for listener in cluster.servers.addresses(node_id)]
         for node_id in cluster.node_ids
     ]
-    return {**counts, "listeners": listeners}

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coordinator_server.cluster import Cluster
+    from coordinator_server.cluster_restore import ServedCluster
     from coordinator_server.control.route import Answer, ControlRoute
 
 MOST_CONNECTIONS = 256
@@ -55,7 +56,8 @@ _NAMES = {"TOPIC": "TOPIC", "GROUP": "GROUP", "TRANSACTIONAL_ID": "TRANSACTION",
 class ControlServer:
     """The control server of one cluster. Call `start` first and `stop` at the end.
 
-    If `token` is set, requests must send the token or log in as a user of the broker.
+    If `token` is set, requests must send the token or log in as a user of the broker. `served` can
+    replace the cluster while the server runs.
     """
 
     def __init__(
@@ -65,9 +67,12 @@ class ControlServer:
         *,
         token: str | None = None,
         options: ControlOptions | None = None,
+        served: ServedCluster | None = None,
     ) -> None:
         self._cluster = cluster
-        self._state = ControlState(cluster, options or ControlOptions(), token)
+        self._state = ControlState(cluster, options or ControlOptions(), token, served)
+        if served is not None:
+            served.prepare, served.use = self._leave, self._use
         self._lag_history = LagHistory(cluster)
         self._state.lag_samples = self._lag_history.of_group
         self._routes = routes
@@ -75,6 +80,9 @@ class ControlServer:
         self._host = ""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
+        """The tasks that answer a request or send events."""
+        self._is_between_clusters = False
         self._held = HeldBytes()
 
     async def start(self, host: str, port: int) -> str:
@@ -94,11 +102,31 @@ class ControlServer:
         """Close the socket and the connections."""
         if self._server is not None:
             self._server.close()
+        self._is_between_clusters = False
         self._lag_history.stop()
         self._state.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _leave(self) -> None:
+        """Answer no more requests from the cluster: requests in progress get 503, events end."""
+        self._is_between_clusters = True
+        self._lag_history.stop()
+        for task in self._busy:
+            if task is not self._state.restoring:
+                task.cancel()
+
+    def _use(self, cluster: Cluster) -> None:
+        """Serve another cluster, unless this server has been stopped."""
+        if self._server is None or not self._server.is_serving():
+            return
+        self._cluster = cluster
+        self._state.use(cluster)
+        self._lag_history = LagHistory(cluster)
+        self._state.lag_samples = self._lag_history.of_group
+        self._lag_history.start()
+        self._is_between_clusters = False
 
     async def _on_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -130,19 +158,38 @@ class ControlServer:
     async def _serve_one(self, connection: HttpConnection) -> bool:
         """Answer one request; return whether another request may follow."""
         answer: Content | EventStream
+        task = asyncio.current_task()
+        assert task is not None
         try:
             head = await connection.head()
             if head is None:
                 return False
+            self._check_cluster()
+            self._busy.add(task)
             status, answer = 200, await self._answer_safely(connection, head)
         except ControlError as error:
             status, answer = error.status, _error(error)
+        except asyncio.CancelledError:
+            if not self._is_between_clusters:
+                raise
+            task.uncancel()
+            status, answer = 503, _error(_between_clusters())
         finally:
             connection.release()
+            self._busy.discard(task)
         if isinstance(answer, EventStream):
-            await connection.stream(answer)
+            self._busy.add(task)
+            try:
+                await connection.stream(answer)
+            finally:
+                self._busy.discard(task)
             return False
         return await connection.send(status, answer)
+
+    def _check_cluster(self) -> None:
+        """Raise ControlError while the cluster is being replaced."""
+        if self._is_between_clusters:
+            raise _between_clusters()
 
     async def _answer_safely(self, connection: HttpConnection, head: Head) -> Content | EventStream:
         """Return the response of the request's route. Raises ControlError, also for a bug.
@@ -260,6 +307,10 @@ def _error(error: ControlError) -> Content:
     """Return the response of a failed request."""
     body = json.dumps({"error": str(error)[:_MOST_CHARACTERS]}).encode() + b"\n"
     return Content(body, "application/json", error.headers)
+
+
+def _between_clusters() -> ControlError:
+    return ControlError(503, "a snapshot is being restored: try again", {"Retry-After": "1"})
 
 
 def _failed(head: Head, error: Exception) -> ControlError:

@@ -57,6 +57,10 @@ class Logins:
         self._checks: dict[str, _Checks] = {}
         self._secret = secrets.token_bytes(32)
 
+    def use(self, cluster: Cluster) -> None:
+        """Check users of another cluster from now on."""
+        self._cluster = cluster
+
     async def user_of(self, given: str, client_host: str) -> Principal | None:
         """Return the user of the header Authorization, or None if the header is not valid.
 

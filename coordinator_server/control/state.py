@@ -5,13 +5,16 @@ from __future__ import annotations
 import hmac
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
 from coordinator_server.metrics.lag import RecordTimes
 
 if TYPE_CHECKING:
+    import asyncio
+
     from coordinator_server.cluster import Cluster
+    from coordinator_server.cluster_restore import ServedCluster
     from coordinator_server.control.feed import Feed
     from coordinator_server.control.login import Logins
     from coordinator_server.metrics.scrape import Scraper
@@ -39,10 +42,22 @@ class ControlOptions:
 
 
 class ControlState:
-    """The state of one control server. `started_at_ms` is by the machine's clock."""
+    """The state of one control server. `started_at_ms` is by the machine's clock.
 
-    def __init__(self, cluster: Cluster, options: ControlOptions, token: str | None) -> None:
+    `served` replaces the cluster, None if that is not possible.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ControlOptions,
+        token: str | None,
+        served: ServedCluster | None = None,
+    ) -> None:
         self.options = options
+        self.served = served
+        self.restoring: asyncio.Task[Any] | None = None
+        """The task of the request that replaces the cluster, also while it prepares the data."""
         self.started_at_ms = time.time_ns() // 1_000_000
         self.record_times = RecordTimes()
         """Timestamps of the oldest unread records, see `lag`."""
@@ -87,6 +102,14 @@ class ControlState:
 
             self._registry = RegistryDecoder(self.options.registry)
         return self._registry
+
+    def use(self, cluster: Cluster) -> None:
+        """Serve another cluster. Logins stay valid while their users have the same passwords."""
+        self.stop()
+        self._cluster, self._feed, self.scraper = cluster, None, None
+        self.record_times = RecordTimes()
+        if self._logins is not None:
+            self._logins.use(cluster)
 
     def stop(self) -> None:
         """End the events, the measurement of the event loop, and the decoding of records."""

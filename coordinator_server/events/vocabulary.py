@@ -38,6 +38,7 @@ VOCABULARY: dict[str, EventType] = {
     "broker.removed": EventType(INFO, ("broker", "partitions_moved")),
     "broker.returned": EventType(INFO, ("broker", "partitions_moved")),
     "cluster.reset": EventType(INFO, ("topics", "groups", "connections")),
+    "cluster.restored": EventType(INFO, ("duration_ms",)),
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR, ("method", "path")),
     "control_task.failed": EventType(ERROR, ("task",)),

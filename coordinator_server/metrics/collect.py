@@ -308,7 +308,7 @@ def _logs(cluster: Cluster) -> Iterator[Metric | None]:
         "coordinator_log_last_stable_offset_lag_records",
         ((key, log.high_watermark - log.last_stable_offset) for key, log in logs),
     )
-    counts = cluster.shared.storage_counts
+    counts = cluster.shared.logs.files.counts
     yield from summary("coordinator_log_flush_seconds", counts.flushes, counts.flush_s)
     yield from number("coordinator_log_compactions_total", counts.compactions)
     yield from number("coordinator_log_compacted_bytes_total", counts.compacted_bytes)

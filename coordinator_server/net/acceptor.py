@@ -76,6 +76,10 @@ class Acceptor:
         except NotImplementedError:  # the Windows event loop has no readiness callbacks
             self._accepting = self._loop.create_task(self._accept_in_turn())
 
+    def duplicate(self) -> socket.socket:
+        """Return a second socket for the address, with which the address stays open."""
+        return self._socket.dup()
+
     def close(self) -> None:
         """Stop accepting. Open connections stay open; connections still being set up are closed."""
         for task in self._connecting:

@@ -69,6 +69,17 @@ class AddressBook:
         """Set the configured listeners of all brokers, before they listen."""
         self.listeners = {node_id: config.listeners() for node_id, config in self._configs.items()}
 
+    def inherit(self, listeners: Mapping[int, tuple[Listener, ...]]) -> None:
+        """Take the ports of `listeners` for configured listeners that have any or the same port."""
+        for node_id, former in listeners.items():
+            known = {listener.name: listener for listener in former}
+            self.listeners[node_id] = tuple(
+                known[wanted.name]
+                if wanted.name in known and wanted.port in (0, known[wanted.name].port)
+                else wanted
+                for wanted in self.listeners.get(node_id, ())
+            )
+
     def listeners_of_start(self, node_id: int) -> list[Listener]:
         """Return the listeners of a broker that were not added at run time."""
         fixed = {listener.name for listener in self._configs[node_id].listeners_of_start()}

@@ -22,7 +22,8 @@ Dispatch = Callable[[Connection, bytes | bytearray], None]
 _SWEEPS_PER_IDLE_TIME = 8
 _REPORTS_AT_ONCE = 2000
 _REPORTS_PER_SECOND = 20
-_CLOSING_TIME_SECONDS = 2.0
+CLOSING_SECONDS = 2.0
+"""How long connections may take to send queued responses before they are closed."""
 
 TURNS_SECONDS = 0.001
 """Time limit for serving connections with several waiting requests before the event loop polls the
@@ -86,7 +87,7 @@ class Connections:
                 if connection in self._open:
                     connection.abort()
 
-        asyncio.get_running_loop().call_later(_CLOSING_TIME_SECONDS, abort)
+        asyncio.get_running_loop().call_later(CLOSING_SECONDS, abort)
 
     def opened(self, connection: Connection) -> None:
         """Register a new connection; abort it if it exceeds the limit of its address."""
@@ -259,8 +260,8 @@ class Connections:
         for connection in tuple(self._open):
             connection.abort()
 
-    async def close(self) -> None:
-        """Close all connections after sending queued responses; abort slow ones after 2 s."""
+    async def close(self, within_seconds: float = CLOSING_SECONDS) -> None:
+        """Close all connections after sending queued responses; abort slow ones at the end."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if not self._open:
@@ -269,7 +270,7 @@ class Connections:
         for connection in tuple(self._open):
             connection.close()
         try:
-            await asyncio.wait_for(self._all_gone, _CLOSING_TIME_SECONDS)
+            await asyncio.wait_for(self._all_gone, within_seconds)
         except TimeoutError:
             for connection in tuple(self._open):
                 connection.abort()

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import ConfigError, Listener
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import Acceptor, StartError, bind
 from coordinator_server.net.connection import Connection
-from coordinator_server.net.connections import Connections
+from coordinator_server.net.connections import CLOSING_SECONDS, Connections
 from coordinator_server.net.turns import Turns
 from coordinator_server.security.listener_security import ListenerSecurity
 from coordinator_server.steps import run_all
@@ -73,6 +74,8 @@ class SocketServer:
         self._backlog = max(config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         self.connections = Connections(config, clock, dispatch)
         self._open: dict[str, _OpenListener] = {}
+        self.inherited: dict[str, list[socket.socket]] = {}
+        """Bound sockets by listener, which are used before new ones are bound."""
         self._changes = 0
         self._handshakes: Turns | None = None
         self._logins = Turns(LOGIN_SECONDS)
@@ -125,7 +128,7 @@ class SocketServer:
         new_protocol = self._new_protocol(security)
         self.connections.open_listener(listener.name)
         acceptors: list[Acceptor] = []
-        for bound in bind(listener):
+        for bound in self._bound(listener):
             # Accepted sockets inherit this option, which detects a vanished peer eventually, even
             # while a request waits in a purgatory. Kafka's Acceptor sets the same option.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -137,6 +140,15 @@ class SocketServer:
             port = bound.getsockname()[1]
         address = listener._replace(host=listener.host or "0.0.0.0", port=port)
         self._open[listener.name] = _OpenListener(address, security, acceptors)
+
+    def _bound(self, listener: Listener) -> list[socket.socket]:
+        """Return the inherited sockets of a listener, or new ones. Raises StartError."""
+        inherited = self.inherited.pop(listener.name, [])
+        if inherited and inherited[0].getsockname()[1] == listener.port:
+            return inherited
+        for bound in inherited:
+            bound.close()
+        return bind(listener)
 
     def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
         """Return the protocol factory for the connections of a listener."""
@@ -155,6 +167,12 @@ class SocketServer:
         report = self.connections.report_handshake
         return lambda slot: TlsTransport(new_connection(slot), security, handshakes, report)
 
+    def close_inherited(self) -> None:
+        """Close inherited sockets that no listener uses."""
+        for bound in chain.from_iterable(self.inherited.values()):
+            bound.close()
+        self.inherited.clear()
+
     def check(self, config: Config) -> None:
         """Check the certificates in these settings for every listener. Raises ConfigError."""
         for listener in self._open.values():
@@ -167,6 +185,13 @@ class SocketServer:
         self._gate.settings_changed()
         self.connections.settings_changed()
 
+    def duplicates(self) -> dict[str, list[socket.socket]]:
+        """Return second sockets for the addresses by listener, which keep the addresses open."""
+        return {
+            name: [acceptor.duplicate() for acceptor in listener.acceptors]
+            for name, listener in self._open.items()
+        }
+
     def accept_no_more(self) -> None:
         """Close the listening sockets; open connections stay open."""
         for listener in self._open.values():
@@ -174,10 +199,13 @@ class SocketServer:
         self._open.clear()
         self._changes += 1
 
-    async def disconnect(self) -> None:
+    async def disconnect(self, within_seconds: float = CLOSING_SECONDS) -> None:
         """Close the connections after sending queued responses."""
-        await self.connections.close()
+        await self.connections.close(within_seconds)
 
+
+Sockets = dict[int, dict[str, list[socket.socket]]]
+"""Bound sockets by broker and listener."""
 
 ServerElsewhere = tuple["SocketServer", "tuple[Listener, ...]"]
 """A socket server that listens on other ports than its broker's, and its addresses."""
@@ -190,15 +218,30 @@ class SocketServers:
         self.by_id: dict[int, SocketServer] = {}
         self._address_book = address_book
 
-    def start(self, node_id: int, server: SocketServer) -> None:
-        """Have a broker's server listen on the broker's addresses. Raises StartError."""
+    def start(
+        self,
+        node_id: int,
+        server: SocketServer,
+        inherited: Mapping[str, list[socket.socket]] | None = None,
+    ) -> None:
+        """Have a broker's server listen on the broker's addresses. Raises StartError.
+
+        `inherited` are sockets that are already bound to some of the addresses, by listener.
+        """
         self.by_id[node_id] = server
+        server.inherited = dict(inherited or {})
         try:
             server.start(self._address_book.listeners_of_start(node_id))
         except StartError:
             self.by_id.pop(node_id).accept_no_more()
+            server.close_inherited()
             raise
         run_all(self.follow())
+        server.close_inherited()
+
+    def duplicates(self) -> Sockets:
+        """Return second sockets for all addresses, which keep the addresses open."""
+        return {node_id: server.duplicates() for node_id, server in self.by_id.items()}
 
     def follow(self) -> Steps:
         """Open and close listeners to match the settings."""
@@ -216,9 +259,9 @@ class SocketServers:
         for server in self.by_id.values():
             server.accept_no_more()
 
-    async def disconnect(self) -> None:
+    async def disconnect(self, within_seconds: float = CLOSING_SECONDS) -> None:
         """Close all connections after sending queued responses."""
-        await asyncio.gather(*[server.disconnect() for server in self.by_id.values()])
+        await asyncio.gather(*[server.disconnect(within_seconds) for server in self.by_id.values()])
 
     def abort_connections(self) -> None:
         """Close all connections without sending queued responses."""

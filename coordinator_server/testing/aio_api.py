@@ -298,6 +298,11 @@ class AsyncControlApi:
         return cast("cluster.Snapshot", await self.control.call("POST", "/snapshot", None,
                 cast(dict[str, object], body)))
 
+    async def restore(self, body: cluster.SnapshotToRestore) -> cluster.Restored:
+        """Put the running broker back to a snapshot, on the same ports."""
+        return cast("cluster.Restored", await self.control.call("POST", "/restore", None,
+                cast(dict[str, object], body)))
+
     async def reset(self, *, move: bool | None = None) -> cluster.ResetDone:
         """Remove all topics, groups and connections, as after the first start."""
         return cast("cluster.ResetDone", await self.control.call("POST", "/reset", {"move": move}))

@@ -292,6 +292,11 @@ class ControlApi:
         return cast("cluster.Snapshot", self.control.call("POST", "/snapshot", None, cast(dict[str,
                 object], body)))
 
+    def restore(self, body: cluster.SnapshotToRestore) -> cluster.Restored:
+        """Put the running broker back to a snapshot, on the same ports."""
+        return cast("cluster.Restored", self.control.call("POST", "/restore", None, cast(dict[str,
+                object], body)))
+
     def reset(self, *, move: bool | None = None) -> cluster.ResetDone:
         """Remove all topics, groups and connections, as after the first start."""
         return cast("cluster.ResetDone", self.control.call("POST", "/reset", {"move": move}))

@@ -23,7 +23,7 @@ from coordinator_server.tools.snapshot import (
 )
 from coordinator_server.tools.verify_log import LogVerification, summary
 from storage.checkpoints import LOCK_FILE
-from storage.disk import write_atomically
+from storage.disk import Disk, write_atomically
 from storage.local_disk import LocalDisk
 from storage.topic_catalogue import CATALOGUE_FILE
 
@@ -61,9 +61,20 @@ def restore(snapshot: Path, target: Path) -> LogVerification:
             write_atomically(disk, str(target / CATALOGUE_FILE), catalogue)
         else:  # the source broker of the snapshot never had a topic
             disk.unlink(str(target / CATALOGUE_FILE))
+        _sync(disk, target)
         return _verify(target, manifest["partitions"])
     finally:
         lock.release()
+
+
+def _sync(disk: Disk, directory: Path) -> None:
+    """Return when the files and directories in a directory are safe from a power cut."""
+    for path in directory.iterdir():
+        if path.is_dir():
+            _sync(disk, path)
+        else:
+            disk.sync_file(str(path))
+    disk.sync_directory(str(directory))
 
 
 def _verify(directory: Path, partitions: object) -> LogVerification:

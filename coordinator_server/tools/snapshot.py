@@ -39,6 +39,7 @@ from storage.local_disk import LocalDisk
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.producer_state import SNAPSHOT_SUFFIX, ProducerState
+from storage.replacement import is_unfinished
 from storage.security_state import CHANGES_FILE, SECURITY_FILE, SecurityState
 from storage.segment import LOG_SUFFIX
 from storage.topic_catalogue import CATALOGUE_FILE, TopicCatalogue
@@ -76,6 +77,9 @@ class DirectorySnapshot:
             raise WrongDirectoryError(
                 f"{self.source} is no data directory: no {META_PROPERTIES_FILE}"
             )
+        if is_unfinished(self.disk, str(self.source)):
+            raise SnapshotError(f"{self.source}: a restore is not finished, start the broker")
+        identity = _identity(self.source / META_PROPERTIES_FILE)
         if self.target.resolve().is_relative_to(self.source.resolve()):
             raise WrongDirectoryError(f"{self.target} is inside {self.source}")
         require_empty(self.target)
@@ -86,6 +90,8 @@ class DirectorySnapshot:
             self._copy_partition(directory)
         self._copy_small_files(log_starts, directories)
         self._copy_security()
+        if identity != _identity(self.source / META_PROPERTIES_FILE):
+            raise SnapshotError(f"{self.source} was restored during the copy")
         self._settle()
         verification = LogVerification(self.target)
         if verification.run().errors:

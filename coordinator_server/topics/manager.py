@@ -30,9 +30,10 @@ from coordinator_server.topics.names import (
 )
 from coordinator_server.topics.topic import Leaderships, Partition, Topic
 from protocol.errors import ErrorCode
+from storage.checkpoints import CLUSTER_METADATA_TOPIC
 from storage.errors import StorageError
 from storage.log_config import parse_topic_setting
-from storage.log_manager import CLUSTER_METADATA_TOPIC, LogManager
+from storage.log_manager import LogManager
 from storage.partition_log import PartitionLog
 from storage.topic_catalogue import PartitionLeadership, TopicRecord
 from storage.topic_settings import INTERNAL_TOPIC_CONFIGS
@@ -129,8 +130,7 @@ class TopicManager:
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
         for record in tuple(logs.topics().values()):
-            factor = self._default_factor(record.name)
-            leadership = self.leadership.at_start(record, factor)
+            leadership = self.leadership.at_start(record, self._default_factor(record.name))
             self._add(self._topic(record.name, record.topic_id, record.configs, leadership))
         self._keep_leadership(self._by_name.values())
         self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)

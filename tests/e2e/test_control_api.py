@@ -323,6 +323,7 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
         assert refused(api.snapshot, {"directory": str(tmp_path / "copy")})[0] == 400
         assert refused(api.snapshot, {"directory": "relative"})[0] == 400
         assert "NUL" in refused(api.snapshot, {"directory": str(tmp_path / "a\0b")})[1]
+        assert api.restore({"directory": copy["directory"]})["summary"] == copy["summary"]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
         assert api.reset()["topics"] >= 1
 

@@ -122,3 +122,20 @@ class Snapshot(TypedDict):
     directory: Annotated[str, "where the copy is"]
     summary: Annotated[list[str], "what was copied and verified, in words"]
     duration_ms: Annotated[int, "how long the snapshot took"]
+
+
+class SnapshotToRestore(TypedDict):
+    """The snapshot to restore."""
+
+    directory: Annotated[str, "absolute path of a snapshot"]
+
+
+class Restored(TypedDict):
+    """A snapshot that the broker was put back to."""
+
+    directory: Annotated[str, "where the snapshot is"]
+    summary: Annotated[list[str], "what was copied and verified, in words"]
+    duration_ms: Annotated[int, "how long the request took"]
+    outage_ms: Annotated[int, "how long no broker answered"]
+    cluster_id: Annotated[str, "cluster id"]
+    listeners: Annotated[list[list[str]], "addresses of each broker"]

@@ -1,0 +1,157 @@
+"""Replaces the cluster of a process by one that starts on other data, while the process runs on.
+
+The new data is prepared in a subdirectory of the data directory (see `storage.replacement`). Then
+the cluster is closed as at the end of the process and built again, on the same ports. Clients that
+connect meanwhile wait. A crash at any time leaves the old or the new data for the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from coordinator_server.config.config import ConfigError
+from coordinator_server.events.log import LOG
+from coordinator_server.net.acceptor import StartError
+from storage import replacement
+from storage.errors import StorageError
+from storage.topic_catalogue import TopicCatalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from coordinator_server.cluster import Cluster, Handover
+    from coordinator_server.config.config import Listener
+
+    Prepare = Callable[[], None]
+    Use = Callable[[Cluster], None]
+
+CLOSING_SECONDS = 0.3
+"""How long clients get to read the responses that are queued when the cluster is closed."""
+
+_COLLECT_SECONDS = 1.0
+"""Delay before the memory of a closed cluster is freed, so that no request refers to it."""
+
+
+class ServedCluster:
+    """The cluster that a process serves. Call `start` first and `stop` at the end.
+
+    `new_cluster(handover)` builds a cluster. `failed` is resolved if a replacement has failed in
+    such a way that the process serves nothing any more. `prepare` is called before a replacement,
+    and `use` with the new cluster afterwards.
+    """
+
+    def __init__(self, new_cluster: Callable[[Handover | None], Cluster]) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.prepare: Prepare = _nothing
+        self.use: Use = _nothing
+        self._new_cluster = new_cluster
+        self._replacing: asyncio.Task[float] | None = None
+        self._is_closed = False
+        self.cluster = self._started(None)
+
+    def _started(self, handover: Handover | None) -> Cluster:
+        """Return a new cluster that has started. Raises StartError, ConfigError."""
+        try:
+            cluster = self._new_cluster(handover)
+            cluster.start()
+        except (StorageError, OSError) as error:
+            raise StartError(str(error)) from error
+        return cluster
+
+    async def listen(self) -> tuple[Listener, ...]:
+        """Open the sockets and return the addresses of the first broker. Raises StartError."""
+        return await self.cluster.listen()
+
+    async def stop(self) -> None:
+        """Finish a replacement in progress, and stop the cluster. Raises StorageError."""
+        if self._replacing is not None:
+            await asyncio.wait((self._replacing,))
+        if not self._is_closed:
+            await self.cluster.stop()
+
+    async def restore(self) -> float:
+        """Replace the cluster by one with the staged data; return how many seconds this took.
+
+        The replacement runs on if the caller is cancelled. Raises StorageError, OSError if nothing
+        has changed, StartError if the new cluster cannot start.
+        """
+        self._replacing = asyncio.get_running_loop().create_task(self._restore())
+        return await asyncio.shield(self._replacing)
+
+    async def _restore(self) -> float:
+        former = self.cluster
+        async with former.changing:
+            started_s = perf_counter()
+            former.servers.hold_requests()
+            try:
+                commit(former)
+            except (StorageError, OSError):
+                former.servers.release_requests()
+                raise
+            self.prepare()
+            await asyncio.sleep(0)  # requests that `prepare` has cancelled end
+            handover = former.handover()
+            self._is_closed = True
+            with suppress(StorageError):  # the data is about to be replaced
+                await former.close(CLOSING_SECONDS)
+        del former
+        try:
+            self.cluster = self._started(handover)
+            self._is_closed = False
+            await self.cluster.listen(handover)
+        except (StartError, ConfigError) as error:
+            self.failed.set_exception(StartError(f"the restored data cannot be served: {error}"))
+            raise
+        self.use(self.cluster)
+        duration_s = perf_counter() - started_s
+        LOG.emit("cluster.restored", duration_ms=round(duration_s * 1000))
+        asyncio.get_running_loop().call_later(_COLLECT_SECONDS, _collect)
+        return duration_s
+
+
+def commit(cluster: Cluster) -> None:
+    """Make the staged data those of the next start. Raises StorageError, OSError.
+
+    The staged data continues what clients rely on: no producer id is given out twice, and the
+    leader epochs of topics rise, as after an unclean election of a replica that is behind.
+    """
+    logs, topics = cluster.shared.logs, cluster.topics
+    catalogue = TopicCatalogue(logs.disk, f"{logs.path}/{replacement.STAGED}")
+    used_ids = logs.catalogue.next_producer_id - catalogue.next_producer_id
+    if used_ids > 0:
+        catalogue.take_producer_ids(used_ids)
+    known = {(log.topic, log.partition): log.leader_epoch for log in logs.open_logs()}
+    records = []
+    for record in catalogue.topics.values():
+        topic = topics.topic(record.name)
+        if topic is None or not (record.leadership or len(cluster.node_ids) == 1):
+            continue
+        for partition in topic.partitions:
+            key = partition.topic_name, partition.index
+            known[key] = max(known.get(key, 0), partition.epoch)
+        leadership = tuple(
+            placement._replace(
+                leader_epoch=1 + max(placement.leader_epoch, known.get((record.name, index), 0))
+            )
+            for index, placement in enumerate(topics.leadership.at_start(record, 1))
+        )
+        records.append(record._replace(leadership=leadership))
+    if records:
+        catalogue.put(records)
+    replacement.commit(logs.disk, logs.path)
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _collect() -> None:
+    """Free closed clusters; the objects of the current one are exempt from later collections."""
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()

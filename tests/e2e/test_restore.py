@@ -1,0 +1,406 @@
+"""A running broker goes back to a snapshot, on the same ports, and its clients carry on."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import socket
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import kafka
+import pytest
+
+from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.cluster import Cluster, Handover
+from coordinator_server.cluster_restore import ServedCluster
+from coordinator_server.composition import compose
+from coordinator_server.config.config import Config
+from coordinator_server.control.shapes.cluster import SnapshotToRestore
+from coordinator_server.net.acceptor import StartError
+from coordinator_server.testing import BrokerError
+from coordinator_server.testing.api import ControlApi
+from coordinator_server.tools.restore import restore
+from storage.errors import StorageError
+from storage.local_disk import LocalDisk
+from storage.replacement import STAGED, commit
+from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
+
+
+def values(broker: Broker, topic: str, count: int) -> list[bytes | None]:
+    """Return the values of the first records of a topic with one partition."""
+    return [record.value for record in broker.consume(topic, count)]
+
+
+def taken(broker: Broker, directory: Path) -> SnapshotToRestore:
+    """Take a snapshot; return the body of the request that restores it."""
+    return {"directory": broker.api.snapshot({"directory": str(directory)})["directory"]}
+
+
+@pytest.mark.parametrize(("count", "is_ephemeral"), [(1, True), (3, False)])
+def test_everything_is_as_in_the_snapshot(tmp_path: Path, count: int, is_ephemeral: bool) -> None:
+    """Topics, records, groups, configs, quotas and the cluster id; the addresses stay."""
+    data = None if is_ephemeral else tmp_path / "data"
+    with Broker(broker_count=count, data_dir=data) as broker:
+        api, addresses = broker.api, broker.bootstrap_servers
+        broker.create_topic("orders", 1)
+        broker.create_topic("gone", 1)
+        broker.produce("orders", "a", "b")
+        place: Any = {"topic": "orders", "partition": 0, "offset": 1}
+        api.offsets_set("app", {"offsets": [place]})
+        api.settings_alter({"set": {"log.retention.ms": "900000"}})
+        api.quotas_alter({"entity": {"user": "bob"}, "set": {"producer_byte_rate": 1e6}})
+        before = [api.cluster_show()["cluster_id"], broker.topics(), api.quotas_list()]
+        snapshot = taken(broker, tmp_path / "snapshot")
+        broker.produce("orders", "c", "d")
+        broker.create_topic("later", 2)
+        api.topics_delete("gone")
+        api.offsets_set("app", {"offsets": [place | {"offset": 3}]})
+        api.settings_alter({"set": {"log.retention.ms": "800000"}})
+        api.quotas_alter({"entity": {"user": "bob"}, "unset": ["producer_byte_rate"]})
+        if count > 1:
+            api.brokers_stop(2)
+            api.partitions_move("orders", 0, to=3)
+        epoch = api.topics_partitions("orders")["partitions"][0]["leader_epoch"]
+        for _ in range(2):
+            done = api.restore(snapshot)
+            assert done["outage_ms"] < 1000
+            assert (
+                broker.bootstrap_servers
+                == addresses
+                == ",".join(listener[0].partition("://")[2] for listener in done["listeners"])
+            )
+            after = [api.cluster_show()["cluster_id"], broker.topics(), api.quotas_list()]
+            assert after == before
+            assert api.cluster_show()["running"] == count
+            assert values(broker, "orders", 2) == [b"a", b"b"]
+            (orders,) = api.topics_partitions("orders")["partitions"]
+            assert (orders["end_offset"], orders["leader_epoch"] > epoch) == (2, True)
+            assert broker.committed("app") == {("orders", 0): 1}
+            settings = api.settings_list(filter="log.retention.ms")["configs"]
+            assert settings[0]["value"] == "900000"
+            broker.produce("orders", "other")
+            assert api.topics_show("orders")["partitions"][0]["end_offset"] == 3
+        if data is not None:
+            broker.restart()
+            assert values(broker, "orders", 3) == [b"a", b"b", b"other"]
+            assert {
+                path.name for path in data.iterdir() if path.name.startswith("restore")
+            } == set()
+
+
+def test_users_and_acls_are_those_of_the_snapshot(tmp_path: Path) -> None:
+    """An ACL created after the snapshot is gone, clients authenticate as before."""
+    with Broker(security="sasl_plaintext") as broker:
+        api = broker.api
+        before, snapshot = api.acls_list(), taken(broker, tmp_path / "snapshot")
+        acl: Any = {
+            "principal": "User:late",
+            "operation": "READ",
+            "resource_type": "TOPIC",
+            "resource_name": "t",
+        }
+        api.acls_create({"acls": [acl]})
+        assert api.acls_list() != before
+        api.restore(snapshot)
+        assert api.acls_list() == before
+        client = confluent_kafka.Producer(broker.client_config("confluent", "admin"))
+        assert client.list_topics(timeout=10).brokers
+
+
+class _Clients:
+    """Two producers and two consumers of a topic, each in a thread, until `stop`."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._stopping = threading.Event()
+        self.seen: dict[str, int] = {}
+        self.errors: list[str] = []
+        work = (self._kafka_producer, self._kafka, self._confluent_producer, self._confluent)
+        self._threads = [threading.Thread(target=one, daemon=True) for one in work]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all clients."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(30)
+
+    def wait_for_progress(self) -> None:
+        """Wait until every client has sent or received some more."""
+        self.seen = {}
+        wait_for(
+            lambda: self.errors or (len(self.seen) == 4 and min(self.seen.values()) > 10),
+            "all clients go on",
+            40,
+        )
+        assert self.errors == []
+
+    def _count(self, name: str) -> None:
+        self.seen[name] = self.seen.get(name, 0) + 1
+
+    def _kafka_producer(self) -> None:
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=self._bootstrap, enable_idempotence=False, retries=100
+        )
+        while not self._stopping.wait(0.02):
+            try:
+                producer.send("orders", b"k", partition=0).get(30)
+                self._count("kafka producer")
+            except Exception as error:
+                self.errors.append(repr(error))
+        producer.close()
+
+    def _kafka(self) -> None:
+        consumer = kafka.KafkaConsumer(
+            "orders", bootstrap_servers=self._bootstrap, group_id="classic", **_fast("_")
+        )
+        while not self._stopping.is_set():
+            for records in consumer.poll(100).values():
+                for _ in records:
+                    self._count("kafka")
+        consumer.close()
+
+    def _confluent_producer(self) -> None:
+        producer = confluent_kafka.Producer({"bootstrap.servers": self._bootstrap})
+
+        def done(error: Any, _: Any) -> None:
+            self._count("confluent producer")
+            if error is not None:
+                self.errors.append(str(error))
+
+        while not self._stopping.wait(0.02):
+            producer.produce("orders", b"c", partition=0, on_delivery=done)
+            producer.poll(0)
+        producer.flush(10)
+
+    def _confluent(self) -> None:
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": "new",
+                "group.protocol": "consumer",
+                **_fast("."),
+            }
+        )
+        consumer.subscribe(["orders"])
+        while not self._stopping.is_set():
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self._count("confluent")
+        consumer.close()
+
+
+def _fast(dot: str) -> dict[str, Any]:
+    settings = {"auto.offset.reset": "latest", "auto.commit.interval.ms": 100}
+    return {name.replace(".", dot): value for name, value in settings.items()}
+
+
+@pytest.mark.real_time
+def test_clients_carry_on(tmp_path: Path) -> None:
+    """Producers and consumers, classic and KIP-848, go on by themselves."""
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        clients = _Clients(broker.bootstrap_servers)
+        try:
+            clients.wait_for_progress()
+            snapshot = taken(broker, tmp_path / "snapshot")
+            for _ in range(2):
+                clients.wait_for_progress()
+                broker.api.restore(snapshot)
+                clients.wait_for_progress()
+        finally:
+            clients.stop()
+
+
+def test_requests_that_wait_end_and_events_end(tmp_path: Path) -> None:
+    """A parked fetch ends with its connection; listeners to events get `reset` when they return."""
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        snapshot = taken(broker, tmp_path / "snapshot")
+        consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
+        consumer.assign([kafka.TopicPartition("orders", 0)])
+        parked = threading.Thread(target=partial(consumer.poll, 20_000), daemon=True)
+        parked.start()
+        events: list[str] = []
+
+        def listen() -> None:
+            events.extend(event["type"] for event in broker.api.events())
+
+        listening = threading.Thread(target=listen, daemon=True)
+        listening.start()
+        wait_for(lambda: events, "the first event")
+        wait_for(lambda: broker.api.connections_list()["connections"], "the consumer")
+        ids = [one["id"] for one in broker.api.connections_list()["connections"]]
+        broker.api.restore(snapshot)
+        listening.join(10)
+        assert not listening.is_alive()
+        now = [one["id"] for one in broker.api.connections_list()["connections"]]
+        assert not set(ids) & set(now)
+        broker.produce("orders", "x")
+        parked.join(25)
+        assert not parked.is_alive()
+        consumer.close()
+
+
+def test_other_requests_get_503_or_their_answer(tmp_path: Path) -> None:
+    """Requests to the control server during a restore fail only with 503; a second restore: 409."""
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        snapshot = taken(broker, tmp_path / "snapshot")
+        stopping, found = threading.Event(), list[tuple[int | None, str]]()
+        restored: list[Any] = []
+
+        def ask() -> None:
+            while not stopping.is_set():
+                try:
+                    assert "orders" in broker.topics()
+                except BrokerError as error:
+                    found.append((error.status, str(error)))
+
+        def put_back() -> None:
+            while not stopping.is_set():
+                try:
+                    restored.append(broker.api.restore(snapshot))
+                except BrokerError as error:
+                    found.append((error.status, str(error)))
+
+        works = (ask, put_back, put_back)
+        threads = [threading.Thread(target=one, daemon=True) for one in works]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: len(restored) >= 4, "some restores", 60)
+        stopping.set()
+        for thread in threads:
+            thread.join(20)
+        assert {status for status, _ in found} <= {409, 503}, found
+        assert broker.topics() == {"orders": 1}
+
+
+def test_a_snapshot_that_cannot_be_restored_changes_nothing(tmp_path: Path) -> None:
+    """The broker serves on, and the staged copy is removed."""
+    with Broker(data_dir=tmp_path / "data") as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", "a")
+        snapshot = tmp_path / "snapshot"
+        body = taken(broker, snapshot)
+        with pytest.raises(BrokerError, match="is no snapshot") as error:
+            broker.api.restore({"directory": str(tmp_path / "missing")})
+        assert error.value.status == 400
+        with pytest.raises(BrokerError, match="not an absolute path"):
+            broker.api.restore({"directory": "relative"})
+        properties = snapshot / "meta.properties"
+        text = properties.read_text()
+        properties.write_text(text.replace("node.id=1", "node.id=7"))
+        with pytest.raises(BrokerError, match="belongs to node 7, not 1"):
+            broker.api.restore(body)
+        properties.write_text(text)
+        (log,) = snapshot.glob("orders-0/*.log")
+        log.write_bytes(log.read_bytes()[:-1])
+        with pytest.raises(BrokerError):
+            broker.api.restore(body)
+        broker.produce("orders", "b")
+        assert values(broker, "orders", 2) == [b"a", b"b"]
+        assert not (tmp_path / "data" / STAGED).exists()
+
+
+def test_a_start_finishes_a_restore_that_was_killed(tmp_path: Path) -> None:
+    """After the commit a start serves the new data; before it, the old. `snapshot` refuses."""
+    data, snapshot = tmp_path / "data", tmp_path / "snapshot"
+    with Broker(data_dir=data) as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", "a")
+        body = taken(broker, snapshot)
+        broker.produce("orders", "b")
+        broker.kill()
+        restore(snapshot, data / STAGED)
+        broker.start()
+        assert values(broker, "orders", 2) == [b"a", b"b"]
+        broker.kill()
+        restore(snapshot, data / STAGED)
+        commit(LocalDisk(), str(data))
+        broker.start()
+        assert values(broker, "orders", 1) == [b"a"]
+        assert broker.api.topics_show("orders")["partitions"][0]["end_offset"] == 1
+        for _ in range(5):
+            broker.produce("orders", "c")
+            thread = threading.Thread(target=restore_for_ever, args=(broker.api, body))
+            thread.start()
+            wait_for(lambda: list(data.glob("restore.*")), "a restore")
+            time.sleep(random.random() / 2)
+            broker.kill()
+            thread.join()
+            broker.start()
+            end_offset = broker.api.topics_show("orders")["partitions"][0]["end_offset"]
+            assert len(broker.consume("orders", end_offset)) == end_offset
+
+
+def restore_for_ever(api: ControlApi, body: Any) -> None:
+    """Restore a snapshot until the broker is killed."""
+    with suppress(BrokerError, OSError):
+        while True:
+            api.restore(body)
+
+
+# --- inside the process ---------------------------------------------------------------------------
+
+
+def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> None:
+    """No closed cluster stays in memory; a client that connects meanwhile is served."""
+
+    async def run() -> None:
+        config = Config(
+            overrides={"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        )
+        connected: list[socket.socket] = []
+
+        def new_cluster(handover: Handover | None) -> Cluster:
+            if handover is not None:
+                connected.append(socket.create_connection((address.host, address.port), 5))
+            return compose(config, SystemClock(), handover=handover)
+
+        served = ServedCluster(new_cluster)
+        (address,) = await served.listen()
+        for _ in range(3):
+            staged = Config(overrides={"log.dirs": str(tmp_path / STAGED)})
+            compose(staged, SystemClock()).shared.logs.close()
+            await served.restore()
+            client = connected.pop()
+            client.sendall(API_VERSIONS_REQUEST)
+            assert await asyncio.to_thread(client.recv, 4)
+            client.close()
+        await asyncio.sleep(0.1)
+        gc.collect()
+        assert sum(isinstance(one, Cluster) for one in gc.get_objects()) == 1
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_data_that_cannot_be_served_ends_the_process(tmp_path: Path) -> None:
+    """The error is in `failed`. An error before the commit changes nothing."""
+
+    async def run() -> None:
+        config = Config(
+            overrides={"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        )
+        served = ServedCluster(lambda handover: compose(config, SystemClock(), handover=handover))
+        await served.listen()
+        with pytest.raises((StorageError, OSError)):
+            await served.restore()  # nothing is staged
+        assert not served.failed.done()
+        (tmp_path / STAGED).mkdir()
+        (tmp_path / STAGED / "meta.properties").write_text("node.id=9\ncluster.id=x\nversion=1\n")
+        with pytest.raises(StartError):
+            await served.restore()
+        assert "belongs to node 9" in str(served.failed.exception())
+        await served.stop()
+
+    asyncio.run(run())

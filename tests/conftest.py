@@ -7,6 +7,7 @@ marked `alone` measure time or CPU: `make test` runs them afterwards, one by one
 from __future__ import annotations
 
 import argparse
+import gc
 import re
 import sys
 import zlib
@@ -31,6 +32,9 @@ APART = ("tests/clients/", "tests/sim/test_at_length.py", "tests/sim/test_mutati
 ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
+# A third of the time of the collection would go to garbage collections, which find nothing.
+gc.disable()
+
 # Hypothesis has no deadline per example, because an example takes longer on a busy machine.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
@@ -39,11 +43,11 @@ hypothesis.settings.load_profile("tests")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--slice=K/N`, which runs every Nth of the nightly tests."""
     parser.addoption(
-        "--slice", type=_parse_slice, default=(1, 1), help="run slice K of N of the nightly tests"
+        "--slice", type=parse_slice, default=(1, 1), help="run slice K of N of the nightly tests"
     )
 
 
-def _parse_slice(text: str) -> tuple[int, int]:
+def parse_slice(text: str) -> tuple[int, int]:
     """Return (K, N) of the text "K/N"; raise ArgumentTypeError unless 1 <= K <= N."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     number, count = map(int, match.groups()) if match else (0, 0)
@@ -75,6 +79,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _keep_slice(config, items)
     if _is_worker(config):
         items.sort(key=_rank)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again from here on, but never look through modules and collected tests."""
+    gc.freeze()
+    gc.enable()
 
 
 def _keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:

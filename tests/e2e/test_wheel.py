@@ -50,7 +50,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", directory)
     python = directory / "bin" / "python"
-    run(*PIP, "--python", python, "install", "--quiet", "-c", "requirements.lock", wheel)
+    options = ("--quiet", "--no-compile", "-c", "requirements.lock")
+    run(*PIP, "--python", python, "install", *options, wheel)
     return directory / "bin"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -46,31 +46,58 @@ def label(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@cache
+@lru_cache(maxsize=1)
+def source(path: Path) -> str:
+    """Return the text of a module."""
+    return path.read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
 def tree(path: Path) -> ast.Module:
     """Return the parsed module."""
-    return ast.parse(path.read_text(), filename=label(path))
+    return ast.parse(source(path), filename=label(path))
 
 
-def functions(module: ast.AST) -> Iterator[Function]:
+@lru_cache(maxsize=1)
+def nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a module."""
+    return list(ast.walk(tree(path)))
+
+
+def functions(path: Path) -> Iterator[Function]:
     """Yield all functions of a module, including nested ones."""
-    for node in ast.walk(module):
-        if isinstance(node, Function):
-            yield node
+    return (node for node in nodes(path) if isinstance(node, Function))
 
 
-def each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+Rule = Callable[[Path], None]
+RULES: list[tuple[Rule, frozenset[Path]]] = []
+
+
+@cache
+def breaches() -> dict[Rule, list[str]]:
+    """Return the breaches of each rule.
+
+    A module is read and parsed once, for all rules, and forgotten before the next module.
+    """
+    found: dict[Rule, list[str]] = {rule: [] for rule, _ in RULES}
+    for path in MODULES:
+        for rule, paths in RULES:
+            try:
+                if path in paths:
+                    rule(path)
+            except AssertionError as breach:
+                found[rule].append(f"{label(path)}: {breach}")
+    return found
+
+
+def each(paths: list[Path]) -> Callable[[Rule], Callable[[], None]]:
     """Turn a rule and its modules into one test, which reports every breach."""
 
-    def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
+    def decorate(rule: Rule) -> Callable[[], None]:
+        RULES.append((rule, frozenset(paths)))
+
         def test() -> None:
-            breaches = []
-            for path in paths:
-                try:
-                    rule(path)
-                except AssertionError as breach:
-                    breaches.append(f"{label(path)}: {breach}")
-            assert not breaches, "\n".join(breaches)
+            assert not breaches()[rule], "\n".join(breaches()[rule])
 
         test.__doc__ = rule.__doc__
         return test
@@ -81,13 +108,13 @@ def each(paths: list[Path]) -> Callable[[Callable[[Path], None]], Callable[[], N
 @each(MODULES)
 def test_modules_functions_and_lines_are_short(path: Path) -> None:
     """A module has at most 500 lines (tests 900), a function 70, and a line 100 columns."""
-    lines = path.read_text().splitlines()
+    lines = source(path).splitlines()
     assert len(lines) <= (TEST_MODULE_LINES if "tests" in path.parts else MODULE_LINES)
     wide = [number for number, line in enumerate(lines, 1) if len(line) > LINE_COLUMNS]
     assert not wide, f"lines over {LINE_COLUMNS} columns: {wide}"
     long = [
         node.name
-        for node in functions(tree(path))
+        for node in functions(path)
         if (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES
     ]
     assert not long, f"functions over {FUNCTION_LINES} lines: {long}"
@@ -96,24 +123,23 @@ def test_modules_functions_and_lines_are_short(path: Path) -> None:
 @each(PRODUCT)
 def test_what_is_public_is_explained(path: Path) -> None:
     """Modules, public classes and public functions have docstrings."""
-    module = tree(path)
-    assert ast.get_docstring(module) or not path.read_text().strip(), "no module docstring"
+    assert ast.get_docstring(tree(path)) or not source(path).strip(), "no module docstring"
     silent = [
         node.name
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, Function | ast.ClassDef)
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
-        and not _is_local(node, module)
+        and not _is_local(node, path)
     ]
     assert not silent, f"no docstring: {silent}"
 
 
-def _is_local(node: ast.AST, module: ast.Module) -> bool:
+def _is_local(node: ast.AST, path: Path) -> bool:
     """Return whether a function or class is nested in a function."""
     return any(
         node is inner
-        for function in functions(module)
+        for function in functions(path)
         for inner in ast.walk(function)
         if inner is not function
     )
@@ -123,7 +149,7 @@ def _is_local(node: ast.AST, module: ast.Module) -> bool:
 def test_everything_is_annotated(path: Path) -> None:
     """Every argument and every return value has a type annotation."""
     bare = []
-    for node in functions(tree(path)):
+    for node in functions(path):
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         arguments += [one for one in (node.args.vararg, node.args.kwarg) if one is not None]
         untyped = [
@@ -139,7 +165,7 @@ def test_everything_is_annotated(path: Path) -> None:
 @each(MODULES)
 def test_nothing_is_left_for_later(path: Path) -> None:
     """The code has no reminders, skipped tests, or type errors silenced without a reason."""
-    text = path.read_text()
+    text = source(path)
     words = "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X"))
     assert not re.findall(rf"\b(?:{words})\b", text)
     assert not re.search(r"mark\.(?:skip|xfail)|pytest\.(?:skip|xfail)\(", text)
@@ -160,7 +186,7 @@ def test_values_have_names(path: Path) -> None:
     """No variable or parameter has a name that does not say what its value is."""
     nameless = [
         node.lineno
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NAMELESS)
         or (isinstance(node, ast.arg) and node.arg in NAMELESS)
     ]
@@ -172,7 +198,7 @@ def test_comprehensions_leave_parameters_alone(path: Path) -> None:
     """No comprehension gives another meaning to the name of a parameter of its function."""
     found = [
         f"line {name.lineno}: {name.id}"
-        for function in functions(tree(path))
+        for function in functions(path)
         for names in [{node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}]
         for comprehension in ast.walk(function)
         if isinstance(comprehension, ast.comprehension)
@@ -190,7 +216,7 @@ def test_only_the_doors_catch_everything(path: Path) -> None:
     """
     wide = [
         handler.lineno
-        for handler in ast.walk(tree(path))
+        for handler in nodes(path)
         if isinstance(handler, ast.ExceptHandler)
         and (handler.type is None or _names(handler.type) & {"Exception", "BaseException"})
         and not _raises_again(handler)
@@ -210,7 +236,7 @@ def _names(node: ast.expr) -> set[str]:
 @each(TESTS)
 def test_each_test_says_what_holds(path: Path) -> None:
     """Every test has a docstring that states the behaviour."""
-    for node in functions(tree(path)):
+    for node in functions(path):
         if node.name.startswith("test_"):
             sentence = ast.get_docstring(node)
             assert sentence, f"{node.name} has no docstring"
@@ -220,15 +246,14 @@ def test_each_test_says_what_holds(path: Path) -> None:
 @each(TESTS)
 def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
     """The marker for real-time tests is only on functions that depend on time."""
-    module = tree(path)
     marks = [
         node.attr
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in ("real_time", "flaky")
     ]
     on_functions = [
         decorator
-        for node in functions(module)
+        for node in functions(path)
         for decorator in node.decorator_list
         if ast.unparse(decorator) == "pytest.mark.real_time"
     ]
@@ -241,7 +266,7 @@ def test_unit_tests_do_not_sleep(path: Path) -> None:
     """Unit tests set clocks instead of sleeping; asyncio.sleep(0) is allowed."""
     naps = [
         node.lineno
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "sleep"
@@ -254,7 +279,7 @@ def test_unit_tests_do_not_sleep(path: Path) -> None:
 def test_no_path_of_one_machine(path: Path) -> None:
     """No file refers to a home or working directory of one machine."""
     places = "|".join(("ro" + "ot", "ho" + "me", "wo" + "rk", "Us" + "ers"))
-    assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", path.read_text())
+    assert not re.findall(rf"(?:^|[^A-Za-z0-9_.])/(?:{places})/\S*", source(path))
 
 
 FORBIDDEN_IMPORTS = {"unit": "sim", "sim": "unit", "harness": "(?:sim|unit)"}

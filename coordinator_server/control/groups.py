@@ -78,6 +78,7 @@ def _entries(
                 "generation": _generation(listed_group),
                 "lag": lag.records,
                 "time_lag_ms": lag.time_ms,
+                "beyond_end": lag.beyond_end,
             }
         )
         yield

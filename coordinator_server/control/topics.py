@@ -6,7 +6,7 @@ from contextlib import suppress
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.errors import shown
+from coordinator_server.control.errors import proposal, shown
 from coordinator_server.control.local import ask, check
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names, page_of_places
@@ -129,8 +129,10 @@ def topic_of(request: ControlRequest) -> Topic:
     topic = request.cluster.topics.topic(name)
     if topic is None:
         names = (topic.name for topic in request.cluster.topics.all_topics())
-        seen = nsmallest(_NAMED + 1, filter(request.sees_topic, names))
-        raise ControlError(404, f"there is no topic {name}{_but(seen)}")
+        visible = list(filter(request.sees_topic, names))
+        seen = nsmallest(_NAMED + 1, visible)
+        text = f"there is no topic {name}{_but(seen)}{proposal(name, visible)}"
+        raise ControlError(404, text)
     return topic
 
 

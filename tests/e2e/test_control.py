@@ -145,6 +145,7 @@ def test_groups_move() -> None:
         ("POST", "/groups/g/move", 400, "to=ID is missing"),
         ("POST", "/groups/g/move?to=-1", 400, "'-1' is not the id of a broker"),
         ("POST", "/groups/g/move?to=2", 400, "broker 2 is stopped"),
+        ("GET", "/topics/__consumer_ofsets", 404, "; did you mean __consumer_offsets?"),
         ("GET", "//topics", 404, "//topics: there is nothing here"),
         ("GET", "//", 404, "//: there is nothing here"),
         ("GET", "/topics//", 404, "/topics//: there is nothing here"),

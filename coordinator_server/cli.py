@@ -286,7 +286,9 @@ def _describe_unknown_command(name: str) -> str:
 def _serve(options: argparse.Namespace) -> int:
     config = load_config(options)
     control = control_token = control_options = None
-    if options.http is not None:
+    if options.http is None:
+        _refuse_http_options(options)
+    else:
         from coordinator_server.control.state import ControlOptions
 
         control_options = ControlOptions(
@@ -344,6 +346,14 @@ def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None
         return read_address(url, login_file)
     except ValueError as error:
         raise ConfigError(f"--http-registry: {error}") from error
+
+
+def _refuse_http_options(options: argparse.Namespace) -> None:
+    """Raise ConfigError for an option of the control server without --http."""
+    for name in ("http_token_file", "http_login", "http_read_only"):
+        if getattr(options, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option} needs --http HOST:PORT, the control server")
 
 
 def _control_token(path: str | None, address: tuple[str, int], *, has_login: bool) -> str | None:

@@ -63,12 +63,15 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
     }
 
 
-def _counts(request: ControlRequest) -> Computation[dict[str, int]]:
-    """Return the numbers of what the user may describe, in steps."""
+def _counts(request: ControlRequest) -> Computation[dict[str, int | None]]:
+    """Return the numbers of what the user may describe, in steps.
+
+    While no broker runs, the numbers of groups and transactions are not known: they are None.
+    """
     its = request.cluster
-    counts = dict.fromkeys(
-        ("topics", "partitions", "groups", "transactions", "open_transactions"), 0
-    )
+    of_coordinators = None if not its.brokers else 0
+    counts: dict[str, Any] = {"topics": 0, "partitions": 0}
+    counts |= dict.fromkeys(("groups", "transactions", "open_transactions"), of_coordinators)
     for topic in tuple(its.topics.all_topics()):
         if request.sees_topic(topic.name):
             counts["topics"] += 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from reprlib import Repr
 
 _INT64 = 1 << 63
 _cut = Repr()
 _cut.maxstring = _cut.maxlong = 200
 _INT64_DIGITS = 19
+_MOST_COMPARED, _MOST_CHARACTERS, _LENGTHS_APART, _SIMILARITY = 200, 100, 3, 0.75
 
 
 class ControlError(Exception):
@@ -34,6 +36,27 @@ def refuse_others(what: str, given: Iterable[str], known: Collection[str]) -> No
         if name not in known:
             names = f"the names are {', '.join(known)}" if known else "there is none"
             raise ControlError(400, f"{shown(name)} is no {what}: {names}")
+
+
+def proposal(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name that proposes a similar one, or nothing.
+
+    Only names with the same first letter and about the same length are compared, at most
+    _MOST_COMPARED, because a comparison takes long.
+    """
+    from difflib import get_close_matches
+
+    if len(name) > _MOST_CHARACTERS:
+        return ""
+    candidates = (
+        one
+        for one in known
+        if abs(len(one) - len(name)) <= _LENGTHS_APART and one[:1].casefold() == name[:1].casefold()
+    )
+    similar = get_close_matches(
+        name, list(islice(candidates, _MOST_COMPARED)), n=1, cutoff=_SIMILARITY
+    )
+    return f"; did you mean {similar[0]}?" if similar else ""
 
 
 def natural_number(text: str) -> int | None:

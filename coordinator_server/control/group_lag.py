@@ -33,6 +33,7 @@ async def lag(request: ControlRequest) -> dict[str, Any]:
         "now_ms": reader.now_ms,
         "lag": sum(lags) if lags else None,
         "lost": sum(row["lost"] for row in rows),
+        "beyond_end": sum(row["beyond_end"] for row in rows),
         "time_lag_ms": max(times, default=None),
         "partitions": rows,
     }

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.errors import proposal
 from coordinator_server.control.lag import LagReader
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names, page_of_places
@@ -78,6 +79,7 @@ def _entries(
                 "generation": _generation(listed_group),
                 "lag": lag.records,
                 "time_lag_ms": lag.time_ms,
+                "beyond_end": lag.beyond_end,
             }
         )
         yield
@@ -152,9 +154,11 @@ def group_of(request: ControlRequest) -> tuple[Broker, Group]:
     if any(broker.groups.is_loading for broker in cluster.brokers.values()):
         raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
     known = (other_group.group_id for _, other_group in _groups(cluster))
-    names = ", ".join(nsmallest(20, filter(request.sees_group, known)))
+    visible = list(filter(request.sees_group, known))
+    names = ", ".join(nsmallest(20, visible))
     others = f"there are {names}" if names else "there is none at all"
-    raise ControlError(404, f"there is no group {group_id}; {others}")
+    text = f"there is no group {group_id}; {others}{proposal(group_id, visible)}"
+    raise ControlError(404, text)
 
 
 def _groups(cluster: Cluster) -> Iterator[tuple[Broker, Group]]:

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from coordinator_server.config.config import format_address
 from coordinator_server.config.hosts import is_address
+from coordinator_server.control.errors import shown
 from coordinator_server.control.http_connection import Head, HeldBytes, HttpConnection
 from coordinator_server.control.json_steps import written
 from coordinator_server.control.lag_history import LagHistory
@@ -27,11 +28,12 @@ from coordinator_server.control.request import (
     ControlError,
     ControlRequest,
     EventStream,
+    check_running,
     check_size,
     refuse_others,
 )
 from coordinator_server.control.route import BODY_BYTES
-from coordinator_server.control.routes import ROUTES
+from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
 from coordinator_server.control.state import ControlOptions, ControlState
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError
@@ -221,12 +223,7 @@ class ControlServer:
         Raises ControlError.
         """
         self._check_origin(head)
-        try:
-            split = urlsplit(head.target)
-        except ValueError as error:
-            raise ControlError(400, f"{head.target!r} is not an address: {error}") from error
-        # Split before decoding, because a group id may contain a slash.
-        path = [_unquoted(segment) for segment in split.path.strip("/").split("/")]
+        path, query_text = _split(head.target)
         route, parameters = await self._find(head, path, client_host)
         user = None
         if not route.is_public:
@@ -234,8 +231,7 @@ class ControlServer:
         if self._state.options.is_read_only and route.method != "GET" and not route.is_public:
             text = f"{head.method} {head.target}: this server is read-only (--http-read-only)"
             raise ControlError(403, text)
-        query = dict(parse_qsl(split.query, keep_blank_values=True))
-        refuse_others("query parameter", query, [parameter.name for parameter in route.query])
+        query = _query_of(route, query_text)
         request = ControlRequest(
             self._cluster,
             parameters,
@@ -249,6 +245,8 @@ class ControlServer:
             client_host,
         )
         _check_access(request, route)
+        if route.needs_broker:
+            check_running(self._cluster)
         return route, request
 
     def _check_origin(self, head: Head) -> None:
@@ -269,14 +267,21 @@ class ControlServer:
         """
         method = "GET" if head.method == "HEAD" else head.method
         allowed: list[str] = []
+        matching = None
         for route in self._routes:
             parameters = _match(route.path, path)
             if parameters is None:
                 continue
             if route.method == method:
-                return route, parameters
+                matching = route, parameters
+                break
             allowed += ["GET", "HEAD"] if route.method == "GET" else [route.method]
+        if matching is not None and all(matching[1].values()):
+            return matching
         await self._state.user_of(head.headers.get("authorization", ""), client_host)
+        if matching is not None:
+            word = next(word for word, text in matching[1].items() if not text)
+            raise ControlError(400, f"{word} is empty in {head.target}: {PATH_PARAMETERS[word][1]}")
         if allowed:
             methods = ", ".join(allowed)
             text = f"{head.target}: {head.method} is not served, but {methods}"
@@ -327,6 +332,34 @@ def _is_foreign(origin: str, host: str | None) -> bool:
         return urlsplit(origin).netloc != host
     except ValueError:
         return True
+
+
+def _split(target: str) -> tuple[list[str], str]:
+    """Return the segments of the path of a target, unquoted, and its query. Raises ControlError.
+
+    The path is split before it is decoded, because a group id may contain a slash. Empty segments
+    stay: `//topics` is not `/topics`, and `/topics/` has an empty name.
+    """
+    target = target.partition("#")[0]
+    path, _, query = target.partition("?")
+    if not target.startswith("/"):  # the absolute form, which clients send to proxies
+        try:
+            _, _, path, query, _ = urlsplit(target)
+        except ValueError as error:
+            raise ControlError(400, f"{target!r} is not an address: {error}") from error
+    return [_unquoted(segment) for segment in path.removeprefix("/").split("/")], query
+
+
+def _query_of(route: ControlRoute, text: str) -> dict[str, str]:
+    """Return the query parameters. Raises ControlError for unknown or repeated ones."""
+    query: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if name in query:
+            values = f"{shown(query[name])} and {shown(value)}"
+            raise ControlError(400, f"{shown(name)} is given twice: {values}")
+        query[name] = value
+    refuse_others("query parameter", query, [parameter.name for parameter in route.query])
+    return query
 
 
 def _unquoted(segment: str) -> str:

@@ -36,10 +36,14 @@ class Position(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """The lag of a group; None without offsets. `time_ms` is None unless it was asked for."""
+    """The lag of a group; None without offsets. `time_ms` is None unless it was asked for.
+
+    `beyond_end` is the sum of the distances of committed offsets beyond their log end offsets.
+    """
 
     records: int | None
     time_ms: int | None
+    beyond_end: int
 
 
 class LagReader:
@@ -56,7 +60,7 @@ class LagReader:
 
     def of_group(self, group: Group, *, with_times: bool) -> Computation[GroupLag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
-        total, time_ms = None, None
+        total, time_ms, beyond_end = None, None, 0
         positions = yield from self.positions(group)
         for (topic, index), position in positions.items():
             partition = self._cluster.topics.partition(topic, index)
@@ -64,10 +68,11 @@ class LagReader:
                 row = yield from self.of_partition(partition, position, with_time=with_times)
                 if row["lag"] is not None:
                     total = row["lag"] + (total or 0)
+                beyond_end += row["beyond_end"]
                 if with_times and row["time_lag_ms"] is not None:
                     time_ms = max(row["time_lag_ms"], time_ms or 0)
             yield
-        return GroupLag(total, time_ms)
+        return GroupLag(total, time_ms, beyond_end)
 
     def _sees(self, topic: str) -> bool:
         return self._request is None or self._request.sees_topic(topic)
@@ -170,6 +175,7 @@ class LagReader:
         lag = yield from lag_at(log, position.offset, times, self.now_ms, position.done)
         row["start_offset"], row["end_offset"] = lag.start_offset, lag.end_offset
         row["lag"], row["lost"] = lag.records, lag.lost
+        row["beyond_end"] = max(position.offset - lag.end_offset, 0)
         row["time_lag_ms"], row["lagging_since_ms"] = lag.time_ms, lag.since_ms
         return row
 
@@ -183,6 +189,7 @@ def without_log(position: Position | None) -> dict[str, Any]:
         "end_offset": None,
         "lag": None,
         "lost": 0,
+        "beyond_end": 0,
         "time_lag_ms": None,
         "lagging_since_ms": None,
     }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.apis.handlers import handler_of
 from coordinator_server.control.errors import ControlError
 from coordinator_server.control.pace import in_steps
+from coordinator_server.control.request import check_running
 from coordinator_server.core.caller import Caller
 from coordinator_server.security.client_software import UNKNOWN_SOFTWARE
 from coordinator_server.security.rights import UNRESTRICTED, Rights
@@ -183,9 +184,10 @@ def running_broker(request: ControlRequest, node_id: int | None = None) -> Broke
     brokers = request.cluster.brokers
     if node_id is None:
         node_id = brokers.controller_id
+    check_running(request.cluster)
     broker = brokers.get(node_id)
     if broker is None:
-        raise ControlError(503, "no broker runs" if not brokers else f"broker {node_id} is stopped")
+        raise ControlError(503, f"broker {node_id} is stopped")
     return broker
 
 

@@ -7,6 +7,7 @@ group with members keeps its offsets, and a topic with subscribed members too.
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
@@ -20,7 +21,7 @@ from protocol.errors import ErrorCode, ProtocolError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
@@ -35,6 +36,9 @@ _WITH_NAMES = 9
 
 _PART_OFFSETS, _RECORD_BYTES = 500, 128
 """Limits of the offsets that are changed together, and of an offset's bytes without its texts."""
+
+_NAMED = 5
+"""Limit of the partitions that an error names."""
 
 _REQUIRED = {"timestamp": "timestamp_ms", "shift": "shift_by", "offset": "offset"}
 
@@ -217,13 +221,14 @@ def _changes(
 ) -> Computation[dict[str, Any]]:
     offsets = []
     for (topic, index), after in sorted(wanted.items()):
+        old, error = before.get((topic, index)), errors.get((topic, index))
         offsets.append(
             {
                 "topic": topic,
                 "partition": index,
-                "before": before.get((topic, index)),
-                "after": after,
-                "error": errors.get((topic, index)),
+                "before": old,
+                "after": after if error is None else old,
+                "error": error,
             }
         )
         yield
@@ -341,10 +346,17 @@ def _errors_of(group_id: str, topics: Iterable[Any]) -> Errors:
     }
     distinct = set(codes.values())
     if len(distinct) == 1:
-        check(distinct.pop(), None, f"group {group_id}")
+        check(distinct.pop(), None, f"group {group_id}: {_named(codes)}")
     return {
         place: None if code == ErrorCode.NONE else error_text(code) for place, code in codes.items()
     }
+
+
+def _named(places: Collection[Place]) -> str:
+    """Return the names of the first partitions, and the number of the others."""
+    names = [f"{topic}-{index}" for topic, index in islice(sorted(places), _NAMED)]
+    rest = len(places) - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest else "")
 
 
 async def _alter_share(

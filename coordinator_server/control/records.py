@@ -25,19 +25,22 @@ from coordinator_server.control.request import ControlError, ControlRequest, nat
 from coordinator_server.control.schema import is_text
 from coordinator_server.control.topics import offsets_of, partition_at, partition_of, topic_of
 from coordinator_server.topics.topic import BatchCheck
+from coordinator_server.topics.topic_configs import log_defaults
 from protocol.batch import Record, build_batch
 from protocol.batch_header import HEADER_BYTES, iterate_batches
 from protocol.errors import ProtocolError
 from protocol.hashing import partition_for_key
+from storage.append_check import check_client_batch
 from storage.errors import RecordListTooLargeError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from coordinator_server.registry.framed import Framed
-    from coordinator_server.steps import Computation
+    from coordinator_server.steps import Computation, Steps
     from coordinator_server.topics.topic import Partition, Topic
     from protocol.batch_header import BatchHeader
+    from storage.log_config import LogConfig
     from storage.partition_log import AppendResult, PartitionLog
 
 _BATCH_BYTES = 256 * 1024
@@ -61,47 +64,98 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     partition and key are distributed round-robin.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
-    body = await request.shaped_in_steps()
-    if manager.creation_error(name) is None and request.allows("CREATE", "TOPIC", name):
+    body, now_ms = await request.shaped_in_steps(), request.cluster.clock.now_ms()
+    wanted, how = body["records"], body.get("format", "base64")
+    records = await in_steps(_records(wanted, now_ms, how))
+    creates = request.cluster.config.boolean("auto.create.topics.enable")
+    if creates and manager.creation_error(name) is None and request.allows("CREATE", "TOPIC", name):
+        await in_steps(_check_for_new_topic(request, wanted, records, now_ms))
         await in_steps(manager.auto_create([name]))
     topic = topic_of(request)
     if topic.is_internal:
         raise ControlError(400, f"{name} is an internal topic")
-    how = body.get("format", "base64")
-    answers, written = await in_steps(_produced(request, topic, body["records"], how))
+    answers, written = await in_steps(_produced(request, topic, wanted, records, now_ms))
     await _flushed(written)
     return {"records": answers}
 
 
+def _records(wanted: Sequence[dict[str, Any]], now_ms: int, how: str) -> Computation[list[Record]]:
+    """Return the records of a body, in steps. Raises ControlError with the index of the record."""
+    records: list[Record] = []
+    for number, item in enumerate(wanted):
+        try:
+            records.append((yield from _record(item, now_ms, how)))
+        except ControlError as error:
+            raise ControlError(error.status, f"records[{number}]: {error}") from error
+        yield
+    return records
+
+
+def _check_for_new_topic(
+    request: ControlRequest,
+    wanted: Sequence[dict[str, Any]],
+    records: Sequence[Record],
+    now_ms: int,
+) -> Steps:
+    """Check records for a topic that does not exist yet, by the broker's settings, in steps.
+
+    Raises ControlError, so that a refused request creates no topic.
+    """
+    name, config = request.parameters["TOPIC"], request.cluster.config
+    defaults = log_defaults(config)
+    by_partition = yield from _places(wanted, records, name, config.integer("num.partitions"))
+    most_bytes = _batch_bytes(defaults)
+    for index, numbers in by_partition.items():
+        for batch in _batches(numbers, records, most_bytes):
+            data = yield from _built(batch, records)
+            try:
+                _check_size(data, defaults)
+                check_client_batch(data, defaults, now_ms, name, index)
+            except StorageError as error:
+                raise _refusal(name, index, error, batch) from error
+            yield
+
+
+def _places(
+    wanted: Sequence[dict[str, Any]], records: Sequence[Record], topic: str, count: int
+) -> Computation[dict[int, list[int]]]:
+    """Return the numbers of the records for each partition, in steps. Raises ControlError."""
+    by_partition: dict[int, list[int]] = {}
+    for number, (item, record) in enumerate(zip(wanted, records, strict=True)):
+        index = _partition_of(item, record.key, number, topic, count)
+        by_partition.setdefault(index, []).append(number)
+        yield
+    return dict(sorted(by_partition.items()))
+
+
 def _produced(
-    request: ControlRequest, topic: Topic, wanted: Sequence[dict[str, Any]], how: str
+    request: ControlRequest,
+    topic: Topic,
+    wanted: Sequence[dict[str, Any]],
+    records: Sequence[Record],
+    now_ms: int,
 ) -> Computation[tuple[list[dict[str, int]], list[Partition]]]:
     """Write records in steps; return their places and the partitions.
 
     All batches are checked before the first one is written. Raises ControlError.
     """
-    cluster = request.cluster
-    now_ms = cluster.clock.now_ms()
-    records: list[Record] = []
-    by_partition: dict[int, list[int]] = {}
-    for number, item in enumerate(wanted):
-        record = yield from _record(item, now_ms, how)
-        records.append(record)
-        index = _partition_of(item, record.key, number, topic)
-        by_partition.setdefault(index, []).append(number)
-        yield
+    by_partition = yield from _places(wanted, records, topic.name, len(topic.partitions))
     checks: list[tuple[list[int], BatchCheck]] = []
-    for index in sorted(by_partition):
+    for index, numbers in by_partition.items():
         partition = topic.partitions[index]
-        if partition.leader_id not in cluster.brokers:
+        if partition.leader_id not in request.cluster.brokers:
             raise ControlError(503, f"no broker leads {topic.name}-{index}")
-        for batch in _batches(by_partition[index], records, _batch_bytes(partition)):
-            check = yield from _checked(partition, [records[number] for number in batch], now_ms)
+        try:
+            most_bytes = _batch_bytes(partition.log.config)
+        except StorageError as error:
+            raise _refusal(topic.name, index, error, numbers) from error
+        for batch in _batches(numbers, records, most_bytes):
+            check = yield from _checked(partition, batch, records, now_ms)
             checks.append((batch, check))
             yield
     answers: list[dict[str, int]] = [{}] * len(wanted)
     for batch, check in checks:
-        result = _append(check, now_ms)
+        result = _append(check, batch, now_ms)
         for place, number in enumerate(batch):
             timestamp_ms = records[number].timestamp_ms
             if result.log_append_time_ms >= 0:
@@ -115,14 +169,15 @@ def _produced(
     return answers, [topic.partitions[index] for index in by_partition]
 
 
-def _partition_of(item: dict[str, Any], key: bytes | None, number: int, topic: Topic) -> int:
+def _partition_of(
+    item: dict[str, Any], key: bytes | None, number: int, topic: str, count: int
+) -> int:
     index: int | None = item.get("partition")
-    count = len(topic.partitions)
     if index is None:
         return number % count if key is None else partition_for_key(key, count)
     if not 0 <= index < count:
-        message = f"topic {topic.name} has no partition {index!r}, but {count} of them"
-        raise ControlError(404, message)
+        message = f"topic {topic} has no partition {index!r}, but {count} of them"
+        raise ControlError(404, f"records[{number}]: {message}")
     return index
 
 
@@ -136,18 +191,25 @@ def _record(item: dict[str, Any], now_ms: int, how: str) -> Computation[Record]:
     for pair in item.get("headers") or []:
         if len(pair) != 2 or not is_text(pair[0]):
             raise ControlError(400, f"a header is a name and a value, not {shown(pair)}")
-        headers.append((pair[0], (yield from to_bytes(pair[1], how, "a header"))))
-    key = yield from to_bytes(item.get("key"), how, "a key")
-    value = yield from to_bytes(item.get("value"), how, "a value")
+        headers.append((pair[0], (yield from _bytes(pair[1], how, "a header"))))
+    key = yield from _bytes(item.get("key"), how, "a key")
+    value = yield from _bytes(item.get("value"), how, "a value")
     return Record(0, timestamp_ms, key, value, headers)
 
 
-def _batch_bytes(partition: Partition) -> int:
-    """Return the size that the batches of several records do not exceed. Raises ControlError."""
+def _bytes(value: Any, how: str, what: str) -> Computation[bytes | None]:
+    """Return the bytes of a key, a value or a header. Raises ControlError, with a hint for text."""
     try:
-        config = partition.log.config
-    except StorageError as error:
-        raise _refusal(partition, error) from error
+        return (yield from to_bytes(value, how, what))
+    except ControlError as error:
+        if how == "text" or not is_text(value):
+            raise
+        hint = 'for text send "format": "text" (ctl: --format text)'
+        raise ControlError(error.status, f"{error}; {hint}") from error
+
+
+def _batch_bytes(config: LogConfig) -> int:
+    """Return the size that the batches of several records do not exceed."""
     return min(_BATCH_BYTES, config.max_message_bytes, config.segment_bytes)
 
 
@@ -176,37 +238,60 @@ def size_bound(record: Record) -> int:
     return sum(map(len, parts)) + _FIELD_BYTES * len(parts) + _RECORD_BYTES
 
 
-def _checked(partition: Partition, records: list[Record], now_ms: int) -> Computation[BatchCheck]:
-    """Check a batch as the log checks batches of clients, in steps. Raises ControlError."""
-    for offset, record in enumerate(records):
+def _built(numbers: Sequence[int], records: Sequence[Record]) -> Computation[bytes]:
+    """Return the batch of the records with these numbers, in steps."""
+    chosen = [records[number] for number in numbers]
+    for offset, record in enumerate(chosen):
         record.offset = offset
-    batch = build_batch(records)
+    batch = build_batch(chosen)
     yield
     data = batch.to_bytes()
     yield
+    return data
+
+
+def _check_size(data: bytes, config: LogConfig) -> None:
+    """Raise RecordListTooLargeError if a batch does not fit into a segment."""
+    most_bytes = config.segment_bytes
+    if len(data) > most_bytes:
+        raise RecordListTooLargeError(f"{len(data)} bytes exceed {most_bytes}, segment.bytes")
+
+
+def _checked(
+    partition: Partition, numbers: Sequence[int], records: Sequence[Record], now_ms: int
+) -> Computation[BatchCheck]:
+    """Check a batch as the log checks batches of clients, in steps. Raises ControlError."""
+    data = yield from _built(numbers, records)
     try:
-        most_bytes = partition.log.config.segment_bytes
-        if len(data) > most_bytes:
-            raise RecordListTooLargeError(f"{len(data)} bytes exceed {most_bytes}, segment.bytes")
+        _check_size(data, partition.log.config)
         check = BatchCheck(partition, data, now_ms)
         check.run()
     except StorageError as error:
-        raise _refusal(partition, error) from error
+        raise _refusal(partition.topic_name, partition.index, error, numbers) from error
     return check
 
 
-def _append(check: BatchCheck, now_ms: int) -> AppendResult:
+def _append(check: BatchCheck, numbers: Sequence[int], now_ms: int) -> AppendResult:
     """Write a checked batch. Raises ControlError."""
+    partition = check.partition
     try:
-        return check.partition.append_checked(check, now_ms)
+        return partition.append_checked(check, now_ms)
     except StorageError as error:
-        raise _refusal(check.partition, error) from error
+        raise _refusal(partition.topic_name, partition.index, error, numbers) from error
 
 
-def _refusal(partition: Partition, error: StorageError) -> ControlError:
-    details = "; ".join(text for _, text in error.record_errors) or error
-    place = f"{partition.topic_name}-{partition.index}"
-    return ControlError(status_of(error.code), f"{place}: {error.code.name}: {details}")
+def _refusal(topic: str, index: int, error: StorageError, numbers: Sequence[int]) -> ControlError:
+    """Return the error for a batch of the records with these numbers.
+
+    It names the records that the log has rejected, otherwise the first and last of the batch.
+    """
+    last = f" to records[{numbers[-1]}]" if len(numbers) > 1 else ""
+    which, details = f"records[{numbers[0]}]{last}", str(error)
+    if error.record_errors:
+        which = ", ".join(f"records[{numbers[place]}]" for place, _ in error.record_errors)
+        details = "; ".join(text for _, text in error.record_errors)
+    text = f"{which}: {topic}-{index}: {error.code.name}: {details}"
+    return ControlError(status_of(error.code), text)
 
 
 async def _flushed(partitions: Sequence[Partition]) -> None:
@@ -344,6 +429,8 @@ async def record(request: ControlRequest) -> dict[str, Any]:
     """GET /partitions/TOPIC/INDEX/records/OFFSET: read one record. Raises ControlError."""
     topic = topic_of(request)
     partition, offset = partition_of(request, topic), natural_number(request.parameters["OFFSET"])
+    if not request.parameters["OFFSET"].isdecimal():
+        raise ControlError(400, f"{request.parameters['OFFSET'][:100]!r} is not an offset")
     place = f"{topic.name}-{partition.index}"
     try:
         log = partition.log

@@ -27,6 +27,7 @@ __all__ = [
     "ControlRequest",
     "ControlRoute",
     "EventStream",
+    "check_running",
     "check_size",
     "natural_number",
     "refuse_others",
@@ -151,6 +152,13 @@ class ControlRequest(NamedTuple):
     def sees_group(self, group_id: str) -> bool:
         """Return whether the user may see a group."""
         return self.allows("DESCRIBE", "GROUP", group_id)
+
+
+def check_running(cluster: Cluster) -> None:
+    """Raise ControlError (503) if no broker runs."""
+    if not cluster.brokers:
+        text = "no broker runs: start one with POST /brokers/ID/start or `ctl brokers start ID`"
+        raise ControlError(503, text)
 
 
 def check_size(body: bytes) -> Steps:

@@ -17,11 +17,16 @@ _INT64_MAX = (1 << 63) - 1
 _KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean": "boolean"}
 
 
+_OF_COORDINATORS = ("GROUP", "TRANSACTIONAL_ID")
+_WITHOUT_BROKER = ("brokers", "clock", "connections", "login", "reset", "snapshot")
+"""Types of resources that only running brokers know, and changes that need no running broker."""
+
+
 class Parameter(NamedTuple):
     """A query parameter. `kind` is text, integer, number, boolean or broker (a node id).
 
-    `metavar` names the value in messages. A text with `choices` must be one of these. `minimum` and
-    `maximum` limit an integer.
+    `metavar` names the value in messages. A text with `choices` must be one of these, or with
+    `is_list` some of these, separated by commas. `minimum` and `maximum` limit an integer.
     """
 
     name: str
@@ -33,6 +38,7 @@ class Parameter(NamedTuple):
     choices: tuple[str, ...] = ()
     minimum: int = 0
     maximum: int = _INT64_MAX
+    is_list: bool = False
 
     def parse(self, text: str | None) -> Any:
         """Return the value of a parameter, the default if it is missing. Raises ControlError."""
@@ -49,9 +55,10 @@ class Parameter(NamedTuple):
             if text not in ("true", "false"):
                 raise ControlError(400, f"{self.name}={text} is neither true nor false")
             return text == "true"
-        if self.choices and text not in self.choices:
-            known = ", ".join(self.choices)
-            raise ControlError(400, f"{self.name}={text} is not one of {known}")
+        for part in (text.split(",") if self.is_list else (text,)) if self.choices else ():
+            if part not in self.choices:
+                known = ", ".join(self.choices)
+                raise ControlError(400, f"{self.name}={part[:100]} is not one of {known}")
         return text
 
     def _integer(self, text: str) -> int:
@@ -76,7 +83,10 @@ class Parameter(NamedTuple):
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the value."""
         schema: dict[str, Any] = {"type": _KINDS.get(self.kind, "integer")}
-        if self.choices:
+        if self.choices and self.is_list:
+            known = "|".join(self.choices)
+            schema["pattern"] = f"^({known})(,({known}))*$"
+        elif self.choices:
             schema["enum"] = list(self.choices)
         if self.kind in ("integer", "broker"):
             schema |= {"minimum": self.minimum, "maximum": self.maximum}
@@ -110,6 +120,16 @@ class ControlRoute(NamedTuple):
     content_type: str = "application/json"
     is_public: bool = False
     body_bytes: int = BODY_BYTES
+
+    @property
+    def needs_broker(self) -> bool:
+        """Whether the request gets 503 while no broker of the process runs.
+
+        Only running coordinators know groups and transactions, and brokers make the changes.
+        """
+        if self.needs is not None and self.needs[1] in _OF_COORDINATORS:
+            return True
+        return self.method != "GET" and self.path.split("/")[1] not in _WITHOUT_BROKER
 
     def values(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return the values of all query parameters by name. Raises ControlError."""

@@ -32,6 +32,28 @@ ACLS_BODY_BYTES = 256 * 1024
 MOST_RECORDS, DEFAULT_CONTENT_BYTES, MOST_CONTENT_BYTES = 1_000, 4_096, 16 * 1024 * 1024
 """Limit of records on a page, and limits of the bytes that are shown of a key or value."""
 
+GROUP_STATES = (
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Stable",
+    "Dead",
+)
+EVENT_TYPES = (
+    "reset",
+    "group",
+    "rebalance",
+    "topic",
+    "transaction",
+    "broker",
+    "clock",
+    "connection",
+)
+"""Kafka's names of the states of groups of all types, and the types of events."""
+
 _PAGE = (
     Parameter(
         "limit", "integer", "entries on a page", DEFAULT_LIMIT, minimum=1, maximum=MOST_AT_ONCE
@@ -175,7 +197,7 @@ _GROUPS = (
     _row("GET /groups", "groups list", "groups:groups", "groups:Groups",
          "list groups of all four types", _DESCRIBE_GROUP, (*_PAGE, _FILTER, Parameter("type",
          "text", "only groups of this type", choices=("classic", "consumer", "share", "streams")),
-         Parameter("state", "text", "only groups in this state, such as Stable"),
+         Parameter("state", "text", "only groups in this state", choices=GROUP_STATES),
          Parameter("times", "boolean", "whether `time_lag_ms` is filled in", False))),
     _row("GET /groups/GROUP", "groups show", "groups:group", "groups:Group",
          "describe a group: members, assignments now and target, offsets, the last rebalance",
@@ -290,7 +312,8 @@ _OTHERS = (
     _row("GET /events", "events", "events:events", "events:Event",
          "follow changes as server-sent events; the header Last-Event-ID resumes",
          None, (Parameter("types", "text",
-         "types of events, separated by commas; by default all"), Parameter("group", "text",
+         "types of events, separated by commas; by default all", choices=EVENT_TYPES,
+         is_list=True), Parameter("group", "text",
          "only events of this group, for types group and rebalance"), Parameter("last_event_id",
          "integer", "resume after this event, as Last-Event-ID")),
          content_type="text/event-stream"),

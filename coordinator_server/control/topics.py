@@ -6,6 +6,7 @@ from contextlib import suppress
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.errors import proposal, shown
 from coordinator_server.control.local import ask, check
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names, page_of_places
@@ -128,8 +129,10 @@ def topic_of(request: ControlRequest) -> Topic:
     topic = request.cluster.topics.topic(name)
     if topic is None:
         names = (topic.name for topic in request.cluster.topics.all_topics())
-        seen = nsmallest(_NAMED + 1, filter(request.sees_topic, names))
-        raise ControlError(404, f"there is no topic {name}{_but(seen)}")
+        visible = list(filter(request.sees_topic, names))
+        seen = nsmallest(_NAMED + 1, visible)
+        text = f"there is no topic {name}{_but(seen)}{proposal(name, visible)}"
+        raise ControlError(404, text)
     return topic
 
 
@@ -150,6 +153,8 @@ def partition_of(request: ControlRequest, topic: Topic) -> Partition:
 def partition_at(topic: Topic, text: str) -> Partition:
     """Return the partition with this number, given as text. Raises ControlError."""
     index, count = natural_number(text), len(topic.partitions)
+    if not text.isdecimal():
+        raise ControlError(400, f"{shown(text)} is not the number of a partition")
     if index is None or index >= count:
         raise ControlError(404, f"topic {topic.name} has no partition {text}, but {count} of them")
     return topic.partitions[index]

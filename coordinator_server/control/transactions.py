@@ -12,7 +12,7 @@ from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.errors import ControlError
+from coordinator_server.control.errors import ControlError, proposal
 from coordinator_server.control.groups import owners_of
 from coordinator_server.control.local import TIMEOUT_SECONDS, ask, check
 from coordinator_server.control.pace import in_steps
@@ -98,9 +98,11 @@ def _transaction_of(request: ControlRequest) -> tuple[int, TransactionMetadata]:
         entry = broker.transactions.ids.get(name)
         if entry is not None and _sees(request, name):
             return node_id, entry.metadata
-    names = ", ".join(nsmallest(20, filter(None, _known(request, {}))))
+    known = list(filter(None, _known(request, {})))
+    names = ", ".join(nsmallest(20, known))
     others = f"there are {names}" if names else "there is none at all"
-    raise ControlError(404, f"there is no transactional id {name}; {others}")
+    text = f"there is no transactional id {name}; {others}{proposal(name, known)}"
+    raise ControlError(404, text)
 
 
 def _stuck_groups(

@@ -1,8 +1,9 @@
 """`coordinator-server ctl`: inspect and change a running broker by its control server.
 
 The commands are the verbs of the table of routes, such as `ctl groups list` or `ctl topics create
-NAME --partitions 3`. Answers are tables; --json prints them as JSON. The exit code is 1 if a
-request fails, 2 for wrong arguments.
+NAME --partitions 3`. Answers are tables; --json prints them as JSON. The exit code is 2 if an
+argument is wrong, also if only the broker sees it (HTTP status 400, 413 or 431), and 1 if the
+request fails for another reason.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, is_typeddict
+from typing import Any, Literal, NoReturn, get_args, get_origin, is_typeddict
 
 from coordinator_server.config.config import parse_address
 from coordinator_server.config.token_file import read_token
+from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.openapi import path_words
 from coordinator_server.control.route import ControlRoute, Parameter
 from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
-from coordinator_server.control.schema import fields_of, shape_named
+from coordinator_server.control.schema import fields_of, shape_error, shape_named
 from coordinator_server.testing.control import BrokerError, Control, quoted
+from coordinator_server.tools.ctl_output import printable, show, show_event, show_record
+from coordinator_server.tools.ctl_times import TIME_OPTIONS, Times
 from coordinator_server.tools.passwords import read_password
 
 ADDRESS_VARIABLE = "COORDINATOR_SERVER_HTTP"
@@ -33,11 +37,20 @@ _PASSWORD = "password"
 _BROWSE, _TAIL = "records list", "tail"
 _PAUSE_SECONDS = 0.5
 _TIMEOUT_SECONDS = 120.0
-_MOST_CHARACTERS = 80
+
+_SHOWN = 80
+"""Limit of the characters of a wrong value in an error."""
+
+_WRONG_ARGUMENT = (400, 413, 431)
+"""HTTP statuses of requests that cannot succeed as they are; their exit code is 2."""
+
+_DEFAULTS: dict[str, dict[str, object]] = {"records produce": {"format": "text"}}
+"""Fields of a body that have another default here than in the API, by verb."""
 
 _EXACT: dict[str, Any] = {"allow_abbrev": False}
 """Options must be written out: `--password` is not `--password-file`."""
 
+_TIME = "TIME"
 _BOOLEAN, _BOOLEANS = "true|false", {"true": True, "false": False}
 _FLAG: dict[str, Any] = {"nargs": "?", "const": "true"}
 """Arguments of an option that means true if it has no value."""
@@ -45,27 +58,80 @@ _FLAG: dict[str, Any] = {"nargs": "?", "const": "true"}
 
 def main(arguments: Sequence[str]) -> int:
     """Run with these arguments and return the exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parsed_arguments(arguments)
     try:
         control = _control(options)
+        options.clock = Times(lambda: _now_ms(control))
         if options.route.content_type == "text/event-stream":
             return _follow(control, options)
         if options.is_tail:
             return _tail(control, options)
-        return _show(_ask(control, options), options)
+        answer = _ask(control, options)
     except BrokerError as error:
-        print(f"coordinator-server ctl: {_printable(str(error))}", file=sys.stderr)
-        return 1
+        print(f"coordinator-server ctl: {printable(str(error))}", file=sys.stderr)
+        return 2 if error.status in _WRONG_ARGUMENT else 1
     except ValueError as error:
-        print(f"coordinator-server ctl: {error}", file=sys.stderr)
+        print(f"coordinator-server ctl: {printable(str(error))}", file=sys.stderr)
         return 2
+    if options.json:
+        print(json.dumps(answer, indent=2))
+    else:
+        show(answer, options.clock)
+    return 0
+
+
+def _now_ms(control: Control) -> int:
+    """Return the broker's time; the machine's time if the broker does not tell it."""
+    try:
+        return int(control.call("GET", "/cluster", timeout=_TIMEOUT_SECONDS)["now_ms"])
+    except (BrokerError, KeyError):
+        return time.time_ns() // 1_000_000
 
 
 # --- command line ---------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+class _Parser(argparse.ArgumentParser):
+    """A parser that proposes similar commands and options for unknown ones."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(map(str, action.choices))
+            text = f"there is no {value!r}{_proposal(value, action.choices)} (known: {known})"
+            raise argparse.ArgumentError(action, text)
+
+    def refuse_unknown(self, words: Sequence[str]) -> NoReturn:
+        """End the process with exit code 2 and the unknown arguments."""
+        proposals = (
+            _proposal(word.partition("=")[0], self._option_string_actions) for word in words
+        )
+        hint = next(filter(None, proposals), "")
+        self.error(f"unknown arguments: {' '.join(words)}{hint}")
+
+
+def _proposal(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that proposes a known word, or nothing."""
+    from difflib import get_close_matches
+
+    similar = get_close_matches(word, list(known), n=1)
+    return f", did you mean {similar[0]}?" if similar else ""
+
+
+def _parsed_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the parsed arguments; wrong ones end the process with exit code 2."""
+    options, unknown = _parser(arguments).parse_known_args(arguments)
+    if unknown:
+        options.parser.refuse_unknown(unknown)
+    return options
+
+
+def _parser(arguments: Sequence[str]) -> _Parser:
+    """Return the parser of all verbs, with the options of the verb in these arguments.
+
+    Options of all verbs would take a tenth of a second.
+    """
+    chosen = " ".join(arguments[:2])
+    top = _Parser(
         prog="coordinator-server ctl",
         description="Inspect and change a running broker by its control server (serve --http).",
     )
@@ -76,24 +142,29 @@ def _parser() -> argparse.ArgumentParser:
             continue
         resource, _, action = route.verb.partition(" ")
         if not action:
-            _add_options(commands.add_parser(resource, help=route.meaning, **_EXACT), route)
+            parser = commands.add_parser(resource, help=route.meaning, **_EXACT)
+            if resource == next(iter(arguments), None):
+                _add_options(parser, route)
             continue
         if resource not in resources:
             resource_parser = commands.add_parser(resource, help=f"see ctl {resource} --help")
             resources[resource] = resource_parser.add_subparsers(
                 dest="action", required=True, metavar="VERB"
             )
-        _add_options(resources[resource].add_parser(action, help=route.meaning, **_EXACT), route)
+        parser = resources[resource].add_parser(action, help=route.meaning, **_EXACT)
+        if route.verb == chosen:
+            _add_options(parser, route)
         if route.verb == _BROWSE:
             help_text = "print new records as they come"
             parser = resources[resource].add_parser(_TAIL, help=help_text, **_EXACT)
-            _add_options(parser, route)
-            parser.set_defaults(is_tail=True, position="latest")
+            if chosen == f"{resource} {_TAIL}":
+                _add_options(parser, route)
+                parser.set_defaults(is_tail=True, position="latest")
     return top
 
 
 def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
-    parser.set_defaults(route=route, is_tail=False)
+    parser.set_defaults(route=route, is_tail=False, parser=parser)
     address = os.environ.get(ADDRESS_VARIABLE, DEFAULT_ADDRESS)
     parser.add_argument(
         "--http",
@@ -118,7 +189,7 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
     for parameter in route.query:
         is_flag = parameter.kind == "boolean"
         parser.add_argument(
-            _option(parameter.name),
+            *_options(parameter.name),
             dest=parameter.name,
             required=parameter.is_required,
             metavar=_BOOLEAN if is_flag else _metavar(parameter),
@@ -127,12 +198,16 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
         )
     if route.body:
         parser.add_argument("--body", metavar="FILE", help="JSON of the whole body, - for stdin")
+        defaults = _DEFAULTS.get(route.verb, {})
         for name, (kind, meaning, _) in fields_of(shape_named(route.body)).items():
             if name != _PASSWORD:  # other users could read a password among the arguments
-                _add_field(parser, name, kind, meaning)
+                default = f" (default of ctl: {defaults[name]})" if name in defaults else ""
+                _add_field(parser, name, kind, meaning + default)
 
 
 def _metavar(parameter: Parameter) -> str:
+    if parameter.name in TIME_OPTIONS:
+        return _TIME
     if parameter.choices:
         return "|".join(parameter.choices)
     return parameter.metavar or parameter.kind.upper()
@@ -147,10 +222,12 @@ def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: s
         metavar, action = "VALUE", "append"
     elif get_origin(kind) is Literal:
         metavar = "|".join(get_args(kind))
+    elif name in TIME_OPTIONS:
+        metavar = _TIME
     elif kind in (str, int, float, bool):
         metavar = _BOOLEAN if kind is bool else "VALUE"
     parser.add_argument(
-        _option(name),
+        *_options(name),
         dest=f"body_{name}",
         action=action,
         metavar=metavar,
@@ -162,6 +239,12 @@ def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: s
 def _option(name: str) -> str:
     """Return the option of a parameter or field."""
     return f"--{name.replace('_', '-')}"
+
+
+def _options(name: str) -> list[str]:
+    """Return the options of a parameter or field; those of times also without the unit."""
+    names = [name, name.removesuffix("_ms")] if name in TIME_OPTIONS else [name]
+    return list(map(_option, names))
 
 
 def _without_null(kind: Any) -> Any:
@@ -194,15 +277,33 @@ def _target(options: argparse.Namespace) -> tuple[str, dict[str, object]]:
     """Return the path and the query of a request. Raises ValueError."""
     route: ControlRoute = options.route
     for word in path_words(route):
-        if not getattr(options, f"path_{word}"):
-            raise ValueError(f"{word} is empty: {PATH_PARAMETERS[word][1]} is needed")
+        text, (kind, meaning) = getattr(options, f"path_{word}"), PATH_PARAMETERS[word]
+        if not text:
+            raise ValueError(f"{word} is empty: {meaning} is needed")
+        if kind == "integer" and natural_number(text) is None:
+            raise ValueError(f"{word} is {text[:_SHOWN]!r}, not a number: {meaning}")
     words = [
         quoted(getattr(options, f"path_{word}")) if word.isupper() else word
         for word in route.path.strip("/").split("/")
     ]
-    return "/" + "/".join(words), {
-        parameter.name: getattr(options, parameter.name) for parameter in route.query
-    }
+    query = {parameter.name: _parameter(parameter, options) for parameter in route.query}
+    return "/" + "/".join(words), query
+
+
+def _parameter(parameter: Parameter, options: argparse.Namespace) -> object:
+    """Return the value of a query parameter; None if it is not given. Raises ValueError."""
+    text = getattr(options, parameter.name)
+    if text is None:
+        return None
+    if parameter.name in TIME_OPTIONS:
+        return options.clock.parse(_option(parameter.name), str(text))
+    if parameter.kind == "broker" and natural_number(text) is None:
+        raise ValueError(f"{_option(parameter.name)} is {text[:80]!r}, not the id of a broker")
+    try:
+        parameter.parse(text)
+    except ControlError as error:
+        raise ValueError(f"{_option(parameter.name)}: {error}") from error
+    return text
 
 
 def _ask(control: Control, options: argparse.Namespace) -> dict[str, Any]:
@@ -213,18 +314,25 @@ def _ask(control: Control, options: argparse.Namespace) -> dict[str, Any]:
 
 def _body(options: argparse.Namespace) -> dict[str, object]:
     """Return the body from its options. Raises ValueError."""
-    body = {} if options.body is None else _read_body(options.body)
+    given_body = {} if options.body is None else _read_body(options)
+    body = {**_DEFAULTS.get(options.route.verb, {}), **given_body}
     fields = fields_of(shape_named(options.route.body))
     for name, (kind, _, _) in fields.items():
         given = getattr(options, f"body_{name}", None)
-        if given is not None:
+        if given is not None and name in TIME_OPTIONS:
+            body[name] = options.clock.parse(_option(name), given)
+        elif given is not None:
             body[name] = _value(_option(name), _without_null(kind), given)
     if _PASSWORD in fields and _PASSWORD not in body:
         body[_PASSWORD] = _password(str(body.get("user", "the user")), options)
+    error = shape_error(body, shape_named(options.route.body))
+    if error is not None:
+        raise ValueError(error)
     return body
 
 
-def _read_body(path: str) -> dict[str, object]:
+def _read_body(options: argparse.Namespace) -> dict[str, object]:
+    path = options.body
     try:
         body = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
     except OSError as error:
@@ -232,7 +340,7 @@ def _read_body(path: str) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"--body {path} is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise ValueError(f"--body {path} is not a JSON object, but {_cell(body)}")
+        raise ValueError(f"--body {path} is not a JSON object, but {json.dumps(body)[:_SHOWN]}")
     return body
 
 
@@ -265,67 +373,11 @@ def _parsed(option: str, parse: Callable[[str], object], text: str, what: str) -
     try:
         return parse(text)
     except (ValueError, KeyError, RecursionError) as error:
-        shown = _cell(text)
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         raise ValueError(f"{option} is {shown}, which is not {what}") from error
 
 
 # --- output ---------------------------------------------------------------------------------------
-
-
-def _show(answer: dict[str, Any], options: argparse.Namespace) -> int:
-    if options.json:
-        print(json.dumps(answer, indent=2))
-        return 0
-    for name, value in answer.items():
-        if not isinstance(value, dict | list) and name != "next":
-            print(f"{name}: {_cell(value)}")
-    for name, value in answer.items():
-        if isinstance(value, list):
-            _show_list(name, value)
-        elif isinstance(value, dict):
-            print(f"{name}: {_cell(value)}")
-    if answer.get("next") is not None:
-        print(f"there is more: --after {_printable(str(answer['next']))}", file=sys.stderr)
-    return 0
-
-
-def _show_list(name: str, values: list[Any]) -> None:
-    if not values or not all(isinstance(value, dict) for value in values):
-        print(f"{name}: {', '.join(map(_cell, values)) or 'none'}")
-        return
-    for line in _table(values):
-        print(line)
-
-
-def _table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of a table; columns whose values are null in all rows are left out."""
-    names = [name for name in rows[0] if any(row.get(name) is not None for row in rows)]
-    cells = [[name.upper() for name in names]]
-    cells += [[_cell(row.get(name)) for name in names] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        yield "  ".join(padded).rstrip()
-
-
-def _cell(value: Any) -> str:
-    """Return a value in a few characters."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict) and "size_bytes" in value and "format" in value:
-        value = value["text"]
-        if value is None:
-            return "-"
-    text = value if isinstance(value, str) else json.dumps(value)
-    text = _printable(text)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
-
-
-def _printable(text: str) -> str:
-    """Escape characters that a terminal would act on."""
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _follow(control: Control, options: argparse.Namespace) -> int:
@@ -334,8 +386,7 @@ def _follow(control: Control, options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps(event), flush=True)
         else:
-            at = time.strftime("%H:%M:%S", time.localtime(event["at_ms"] / 1000))
-            print(f"{at}  {event['type']}  {_cell(event['data'])}", flush=True)
+            show_event(event, options.clock)
     return 0
 
 
@@ -347,8 +398,7 @@ def _tail(control: Control, options: argparse.Namespace) -> int:
         for record in answer["records"]:
             if options.json:
                 print(json.dumps(record), flush=True)
-                continue
-            place = f"{record['partition']}:{record['offset']}"
-            print(f"{place}  {_cell(record['key'])}  {_cell(record['value'])}", flush=True)
+            else:
+                show_record(record, options.clock)
         if not answer["records"]:
             time.sleep(_PAUSE_SECONDS)

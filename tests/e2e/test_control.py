@@ -97,6 +97,26 @@ def test_the_whole_cluster_may_be_stopped() -> None:
         for node_id in (1, 2):
             assert control.ask("POST", f"/brokers/{node_id}/stop")[0] == 200
         assert {one["state"] for one in control.brokers().values()} == {"stopped"}
+        # What only a running broker knows or does is not answered as if there were nothing.
+        for method, path in (
+            ("GET", "/groups"),
+            ("GET", "/groups/g"),
+            ("GET", "/groups/g/lag"),
+            ("GET", "/transactions"),
+            ("POST", "/topics/t"),
+            ("POST", "/topics/t/records"),
+            ("PUT", "/groups/g/offsets"),
+            ("POST", "/acls"),
+            ("PATCH", "/settings"),
+        ):
+            status, answer = control.ask(method, path)
+            assert (status, "no broker runs: start one" in answer["error"]) == (503, True), path
+        status, answer = control.ask("GET", "/cluster")
+        assert (status, answer["running"], answer["counts"]["groups"]) == (200, 0, None)
+        assert control.ask("GET", "/clock")[0] == 200
+        assert control.ask("POST", "/brokers/1/start")[0] == 200
+        assert control.ask("GET", "/groups")[1]["groups"] == []
+        assert control.ask("GET", "/cluster")[1]["counts"]["groups"] == 0
 
 
 def test_groups_move() -> None:
@@ -125,6 +145,19 @@ def test_groups_move() -> None:
         ("POST", "/groups/g/move", 400, "to=ID is missing"),
         ("POST", "/groups/g/move?to=-1", 400, "'-1' is not the id of a broker"),
         ("POST", "/groups/g/move?to=2", 400, "broker 2 is stopped"),
+        ("GET", "/topics/__consumer_ofsets", 404, "; did you mean __consumer_offsets?"),
+        ("GET", "//topics", 404, "//topics: there is nothing here"),
+        ("GET", "//", 404, "//: there is nothing here"),
+        ("GET", "/topics//", 404, "/topics//: there is nothing here"),
+        ("GET", "/topics/", 400, "TOPIC is empty in /topics/: name of a topic"),
+        ("POST", "/topics/", 400, "TOPIC is empty"),
+        ("GET", "/groups//lag", 400, "GROUP is empty in /groups//lag: group id"),
+        ("GET", "/topics?limit=1&limit=2", 400, "'limit' is given twice: '1' and '2'"),
+        ("GET", "/topics?filter=&filter=", 400, "'filter' is given twice"),
+        ("GET", "/groups?state=stable", 400, "state=stable is not one of Empty, Preparing"),
+        ("GET", "/events?types=group,odd", 400, "types=odd is not one of reset, group"),
+        ("GET", "/partitions/__consumer_offsets/x/records", 400, "'x' is not the number of a par"),
+        ("GET", "/partitions/__consumer_offsets/0/records/x", 400, "'x' is not an offset"),
     ],
 )
 def test_a_bad_request_is_named(

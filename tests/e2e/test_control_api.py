@@ -274,6 +274,7 @@ def test_a_group_with_members_keeps_its_offsets(api: ControlApi, broker: Broker)
             return api.connections_list(filter="reader", topic="orders")["connections"]
 
         def has_fetched() -> bool:
+            consumer.poll(50)
             return any(use["api"] == "Fetch" for one in of_reader() for use in one["apis"])
 
         wait_for(has_fetched, "an answered fetch")

@@ -49,6 +49,9 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
         (["--listener", "://h:1"], "--listener: '://h:1' is not [NAME://]HOST:PORT"),
         (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
         (["--strict", "--set", "num.partitionz=3"], "did you mean num.partitions?"),
+        (["--http-login"], "--http-login needs --http HOST:PORT"),
+        (["--http-read-only"], "--http-read-only needs --http HOST:PORT"),
+        (["--http-token-file", "token"], "--http-token-file needs --http HOST:PORT"),
     ],
 )
 def test_a_bad_value_is_one_line_and_exit_code_2(

@@ -10,10 +10,12 @@ class Counts(TypedDict):
 
     topics: Annotated[int, "topics, including internal ones"]
     partitions: Annotated[int, "partitions of all topics"]
-    groups: Annotated[int, "groups of all four types"]
+    groups: Annotated[int | None, "groups of all four types; null while no broker runs"]
     connections: Annotated[int, "open client connections; 0 without DESCRIBE on CLUSTER"]
-    transactions: Annotated[int, "transactional ids"]
-    open_transactions: Annotated[int, "transactions that are not completed"]
+    transactions: Annotated[int | None, "transactional ids; null while no broker runs"]
+    open_transactions: Annotated[
+        int | None, "transactions that are not completed; null while no broker runs"
+    ]
 
 
 class Security(TypedDict):
@@ -33,7 +35,9 @@ class Cluster(TypedDict):
     kafka_version: Annotated[str, "release of Apache Kafka whose behaviour this broker has"]
     controller: Annotated[int, "node id of the broker that clients are told to be the controller"]
     brokers: Annotated[int, "brokers of the process"]
-    running: Annotated[int, "brokers that run"]
+    running: Annotated[
+        int, "brokers that run; while it is 0, groups, transactions and changes get 503"
+    ]
     offline_partitions: Annotated[int, "partitions without a leader"]
     counts: Annotated[Counts, "numbers of what the user may describe"]
     security: Annotated[Security, "authorizer and login"]

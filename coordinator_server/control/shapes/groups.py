@@ -30,6 +30,7 @@ class GroupEntry(TypedDict):
         "age of the oldest unread record, 0 if all is read; null without offsets, and without the "
         "parameter `times=true`",
     ]
+    beyond_end: Annotated[int, "sum of the distances of offsets beyond the log end; normally 0"]
 
 
 class Groups(TypedDict):
@@ -111,6 +112,11 @@ class PartitionLag(TypedDict):
     end_offset: Annotated[int | None, "high watermark, read after the committed offset"]
     lag: Annotated[int | None, "unread records: end offset - committed offset; null without one"]
     lost: Annotated[int, "records that were deleted before the group has read them"]
+    beyond_end: Annotated[
+        int,
+        "distance of the committed offset beyond the log end offset: the next records are not "
+        "read, or `auto.offset.reset` applies; normally 0",
+    ]
     time_lag_ms: Annotated[
         int | None,
         "age of the oldest unread record, 0 if all is read or only transaction markers follow; "
@@ -127,6 +133,7 @@ class GroupLag(TypedDict):
     now_ms: Annotated[int, "the broker's time of these numbers"]
     lag: Annotated[int | None, "sum over the partitions; null without offsets"]
     lost: Annotated[int, "sum over the partitions"]
+    beyond_end: Annotated[int, "sum over the partitions"]
     time_lag_ms: Annotated[int | None, "largest value of a partition"]
     partitions: Annotated[list[PartitionLag], "by topic and partition"]
 
@@ -183,7 +190,10 @@ class OffsetChange(TypedDict):
     topic: Annotated[str, "topic"]
     partition: Annotated[int, "partition"]
     before: Annotated[int | None, "committed offset before; null if there was none"]
-    after: Annotated[int | None, "new offset; null if it was deleted"]
+    after: Annotated[
+        int | None,
+        "committed offset after the change: `before` if `error` is set, null if there is none",
+    ]
     error: Annotated[str | None, "Kafka's error for this partition, null if it was changed"]
 
 

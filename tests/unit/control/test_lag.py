@@ -88,3 +88,16 @@ def test_a_large_batch_is_read_in_steps(nodes: Lagging) -> None:
     group, reader = nodes.groups.tasks["g"].group, LagReader(nodes.cluster)
     steps = [sum(1 for _ in reader.of_group(group, with_times=True)) for _ in range(2)]
     assert steps[0] > 9 > steps[1]
+
+
+async def test_an_offset_beyond_the_log_end_is_marked(nodes: Lagging) -> None:
+    """An offset after the log end has no lag; the distance is in the partition and in the group."""
+    nodes.commit(1, "g", 1)
+    assert (await nodes.lag())["beyond_end"] == 0
+    nodes.commit(1, "g", 5)
+    row = await nodes.lag()
+    assert (row["lag"], row["end_offset"], row["beyond_end"]) == (0, 1, 4)
+    request = ControlRequest(nodes.cluster, {"GROUP": "g"}, {}, b"", state=nodes.state)
+    assert (await lag(request))["beyond_end"] == 4
+    group, reader = nodes.groups.tasks["g"].group, LagReader(nodes.cluster)
+    assert run_all(reader.of_group(group, with_times=False)).beyond_end == 4

@@ -86,9 +86,28 @@ async def test_a_part_that_is_refused_has_its_errors(
     answer = await cluster.set(place(0), place(1), place(2, metadata=too_long))
     (*good, bad) = [one["error"] for one in answer["offsets"]]
     assert good == [None, None]
+    assert [one["after"] for one in answer["offsets"]] == [7, 7, None]
     assert "OFFSET_METADATA_TOO_LARGE" in bad
     committed = cluster.groups.tasks["g"].group.offsets.by_topic["wide"]
     assert sorted(committed) == [0, 1]
+
+
+async def test_a_refusal_names_the_partition(cluster: Cluster) -> None:
+    """An unknown partition is named; a refused offset keeps the value that it had before."""
+    with pytest.raises(ControlError, match=r"group g: wide-3000: UNKNOWN_TOPIC") as raised:
+        await cluster.set(place(COUNT))
+    assert raised.value.status == 404
+    with pytest.raises(ControlError, match=r"wide-3004 and 2 more: UNKNOWN_TOPIC"):
+        await cluster.set(*(place(COUNT + number) for number in range(7)))
+    await cluster.set(place(1))
+    answer = await cluster.set(place(0), place(1, 8, metadata="m" * 5000), place(COUNT))
+    rows = [(one["partition"], one["before"], one["after"]) for one in answer["offsets"]]
+    assert rows == [(0, None, 7), (1, 7, 7), (COUNT, None, None)]
+    assert [one["error"] and one["error"].split(":")[0] for one in answer["offsets"]] == [
+        None,
+        "OFFSET_METADATA_TOO_LARGE",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    ]
 
 
 async def test_a_partition_with_two_offsets_is_refused(cluster: Cluster) -> None:

@@ -188,6 +188,50 @@ async def test_all_records_are_checked_before_the_first_is_written(
     assert ends(nodes) == [1, 1]
 
 
+async def produce_to(nodes: VirtualTimeNodes, topic: str, new_records: Any, how: str) -> None:
+    """Write records to a topic."""
+    body = json.dumps({"records": new_records, "format": how}).encode()
+    request = request_of(nodes, "records produce", {}, body=body, state=None)
+    await records.produce(request._replace(parameters={"TOPIC": topic}))
+
+
+@pytest.mark.parametrize(
+    ("bad", "how", "status", "words"),
+    [
+        (
+            {"value": "no base64"},
+            "base64",
+            400,
+            r"records\[1\]: a value is base64 or null.*--format text",
+        ),
+        ({"key": "xyz"}, "hex", 400, r"records\[1\]: a key is hex or null, not 'xyz'; for text"),
+        ({"headers": [["h"]]}, "text", 400, r"records\[1\]: a header is a name and a value"),
+        ({"timestamp_ms": -1}, "text", 400, r"records\[1\]: -1 is no timestamp"),
+        ({"partition": 1}, "text", 404, r"records\[1\]: topic new has no partition 1, but 1"),
+        ({"value": "x" * 3 * MIB}, "text", 400, r"records\[1\]: new-0: MESSAGE_TOO_LARGE"),
+    ],
+)
+async def test_a_refused_request_creates_no_topic(
+    nodes: VirtualTimeNodes, bad: dict[str, Any], how: str, status: int, words: str
+) -> None:
+    """The records are checked before a missing topic is created; the error has their index."""
+    good: dict[str, Any] = {"key": None}
+    with pytest.raises(ControlError, match=words) as raised:
+        await produce_to(nodes, "new", [good, bad], how)
+    assert raised.value.status == status
+    assert nodes.topics.topic("new") is None
+    await produce_to(nodes, "new", [good, good], how)
+    assert nodes.partition("new", 0).log.log_end_offset == 2
+
+
+async def test_rejected_records_are_named(nodes: VirtualTimeNodes) -> None:
+    """The index of a record that the log rejects is the index in the request."""
+    configure(nodes, cleanup_policy="compact")
+    good, bad = {"key": "k", "partition": 1}, {"value": "x", "partition": 1}
+    with pytest.raises(ControlError, match=r"^records\[1\], records\[3\]: large-1: INVALID_REC"):
+        await produce(nodes, [{"key": "k", "partition": 0}, bad, good, bad])
+
+
 async def test_a_partition_without_a_leader_refuses_all_records(nodes: VirtualTimeNodes) -> None:
     """If no broker leads one of the partitions, the status is 503 and nothing is written."""
     configure(nodes)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from coordinator_server.testing.control import Control
+from coordinator_server.control.openapi import path_words
+from coordinator_server.control.route import ControlRoute
+from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
+from coordinator_server.control.schema import fields_of, shape_named
+from coordinator_server.testing.control import BrokerError, Control
 from coordinator_server.tools import ctl
+from coordinator_server.tools.ctl_output import show
+from coordinator_server.tools.ctl_times import DURATIONS, TIME_OPTIONS, Times
 
 RESET = ("offsets", "reset", "g", "--to", "earliest")
 
@@ -64,7 +70,12 @@ def test_a_boolean_parameter_is_a_flag(sent: Sent) -> None:
         (("offsets", "set", "g", "--offsets", "{"), "--offsets is {, which is not JSON"),
         (("quotas", "alter", "--set", "a=x"), "--set a is x, which is not a number"),
         (("topics", "show", ""), "TOPIC is empty: name of a topic is needed"),
+        (("topics", "create", ""), "TOPIC is empty: name of a topic is needed"),
+        (("groups", "lag", ""), "GROUP is empty: group id is needed"),
         (("records", "show", "t", "0", ""), "OFFSET is empty"),
+        (("records", "list", "t", "--timestamp", "soon"), "--timestamp-ms is 'soon', which is no"),
+        (("groups", "rebalances", "g", "--since", "2023-13-01"), "--since-ms is '2023-13-01', whi"),
+        (("topics", "grow", "t"), "count is missing in the body"),
         (("offsets", "set", "g", "--body", "LIST"), "is not a JSON object, but [1]"),
         (("offsets", "set", "g", "--body", "BROKEN"), "is not JSON: "),
         (("offsets", "set", "g", "--body", "/none"), "--body /none: No such file"),
@@ -117,3 +128,243 @@ def test_a_request_logs_in_with_the_password_of_standard_input(
     monkeypatch.setattr("sys.stdin", StringIO("s:ü\n"))
     assert ctl.main(["topics", "list", "--http-user", "bob"]) == 0
     assert logins == [("bob", "s:ü")]
+
+
+# --- one rule for exit codes ----------------------------------------------------------------------
+
+
+def arguments_of(route: ControlRoute) -> list[str]:
+    """Return arguments of a verb that are right, as far as the table of routes tells."""
+    words = route.verb.split()
+    for word in path_words(route):
+        words.append("7" if PATH_PARAMETERS[word][0] == "integer" else "name")
+    for parameter in route.query:
+        if parameter.is_required:
+            words += [ctl._option(parameter.name), "7"]
+    fields = fields_of(shape_named(route.body)) if route.body else {}
+    for name, (kind, _, is_required) in fields.items():
+        if is_required and name != "password":
+            words += [ctl._option(name), right_value(kind)]
+    return words
+
+
+def right_value(kind: Any) -> str:
+    """Return the value of an option of a field."""
+    if get_origin(kind) is Literal:
+        return str(get_args(kind)[0])
+    if get_origin(kind) is dict:
+        return "user=bob"
+    if get_origin(kind) is list:
+        return "[]"
+    return "7"
+
+
+def wrong_arguments() -> list[tuple[str, ...]]:
+    """Return arguments with one mistake each, for every verb and each mistake that it can have."""
+    wrong: list[tuple[str, ...]] = []
+    for route in filter(lambda route: route.verb, ROUTES):
+        right = arguments_of(route)
+        verb_words = len(route.verb.split())
+        for place, word in enumerate(path_words(route), start=verb_words):
+            values = ["", "x", "-1"] if PATH_PARAMETERS[word][0] == "integer" else [""]
+            wrong += [(*right[:place], value, *right[place + 1 :]) for value in values]
+        for parameter in route.query:
+            if parameter.kind != "text" or parameter.choices:
+                option = ctl._option(parameter.name)
+                wrong.append((*right, f"{option}=wrong"))
+            if parameter.is_required:
+                place = right.index(ctl._option(parameter.name))
+                wrong.append((*right[:place], *right[place + 2 :]))
+        fields = fields_of(shape_named(route.body)) if route.body else {}
+        for name, (kind, _, is_required) in fields.items():
+            inner = ctl._without_null(kind)
+            if inner not in (str, Any) and get_args(inner) != (str,) and name != "password":
+                wrong.append((*right, f"{ctl._option(name)}=wrong"))
+            if is_required and name != "password":
+                place = right.index(ctl._option(name))
+                wrong.append((*right[:place], *right[place + 2 :]))
+        wrong += [(*right, "--unknown"), (*right, "unknown")]
+        wrong += [(*right, "--http", "nowhere"), (*right, "--http-token-file", "/none")]
+    return wrong
+
+
+@pytest.mark.parametrize("arguments", wrong_arguments(), ids=" ".join)
+def test_a_mistake_ends_with_2_for_every_verb(
+    sent: Sent,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+) -> None:
+    """A missing, wrong or unknown argument of any verb ends with exit code 2 and one line."""
+    monkeypatch.setattr("sys.stdin", StringIO("secret\n"))
+    try:
+        status = ctl.main(arguments)
+    except SystemExit as error:  # from argparse
+        status = int(str(error.code))
+    assert status == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("coordinator-server ctl")
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("route", "status", "code"),
+    [
+        (route, status, code)
+        for route in ROUTES
+        if route.verb
+        for status, code in ((400, 2), (404, 1))
+    ]
+    + [(ROUTES[0], status, 1) for status in (0, 401, 403, 409, 429, 500, 503, 504)]
+    + [(ROUTES[0], status, 2) for status in (413, 431)],
+    ids=lambda value: getattr(value, "verb", str(value)),
+)
+def test_the_exit_code_of_a_refused_request(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    route: ControlRoute,
+    status: int,
+    code: int,
+) -> None:
+    """What the broker calls a wrong argument ends with 2, any other failure of any verb with 1."""
+
+    def refuse(*_: Any, **_options: Any) -> Any:
+        raise BrokerError("no\nand no", status)
+
+    monkeypatch.setattr(Control, "call", refuse)
+    monkeypatch.setattr(Control, "events", refuse)
+    monkeypatch.setattr("sys.stdin", StringIO("secret\n"))
+    assert ctl.main(arguments_of(route)) == code
+    assert capsys.readouterr().err == "coordinator-server ctl: no\\nand no\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("topic", "list"), "there is no 'topic', did you mean topics?"),
+        (("topics", "lst"), "there is no 'lst', did you mean list?"),
+        (("topics", "list", "--filtr", "x"), "--filtr x, did you mean --filter?"),
+        (("topics", "xyz"), "there is no 'xyz' (known: list, show, create"),
+    ],
+)
+def test_similar_names_are_proposed(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    """An unknown command, verb or option is answered with a similar one, or with those known."""
+    with pytest.raises(SystemExit) as raised:
+        ctl.main(arguments)
+    assert raised.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+# --- times and output -----------------------------------------------------------------------------
+
+NOW_MS = 1_700_000_000_000
+"""2023-11-14T22:13:20Z."""
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("5", 5),
+        ("10m", NOW_MS - 600_000),
+        ("1.5h ago", NOW_MS - 5_400_000),
+        ("2 d", NOW_MS - 172_800_000),
+        ("22:13", NOW_MS - 20_000),
+        ("22:13:20.5", NOW_MS + 500 - 86_400_000),
+        ("9:00", NOW_MS - 47_600_000),
+        ("2023-11-14", NOW_MS - 80_000_000),
+        ("2023-11-14T22:13:20Z", NOW_MS),
+        ("2023-11-14T23:13:20+01:00", NOW_MS),
+        ("2023-11-14 22:13:20.250", NOW_MS + 250),
+    ],
+)
+def test_times_are_read(text: str, at_ms: int) -> None:
+    """A time is given in ms, as an age, as a time of day, or as ISO 8601, by default in UTC."""
+    assert Times(lambda: NOW_MS).parse("--since-ms", text) == at_ms
+
+
+def test_a_time_is_an_option_with_and_without_its_unit(
+    sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--since 10m` is `--since-ms` of the broker's time; fields of a body are read alike."""
+    monkeypatch.setattr(ctl, "_now_ms", lambda _: NOW_MS)
+    assert ctl.main(["groups", "rebalances", "g", "--since", "10m", "--until-ms", "7"]) == 0
+    reset = ["offsets", "reset", "g", "--to", "timestamp", "--timestamp"]
+    assert ctl.main([*reset, "2023-11-14T22:13:20Z"]) == 0
+    (_, _, query, _), (_, _, _, body) = sent
+    assert query is not None
+    assert body is not None
+    assert (query["since_ms"], query["until_ms"]) == (NOW_MS - 600_000, 7)
+    assert body["timestamp_ms"] == NOW_MS
+
+
+def test_produce_writes_text_by_default(sent: Sent) -> None:
+    """`records produce` sends text; --format or the body can choose another format."""
+    produce = ["records", "produce", "t", "--records", '[{"value": "x"}]']
+    assert ctl.main(produce) == 0
+    assert ctl.main([*produce, "--format", "hex"]) == 0
+    assert [body and body["format"] for _, _, _, body in sent] == ["text", "hex"]
+
+
+def test_times_and_stories_are_printed_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """Times are in UTC with their ages, durations have units, and accounts are texts in lines."""
+    account = {"trigger": "member joined", "generation": 3, "members_after": 2, "x": {}}
+    rebalance = {
+        "group": "g",
+        "started_ms": NOW_MS - 65_000,
+        "ended_ms": NOW_MS - 63_500,
+        "account": account,
+        "story": ["first line", "\x1b[31msecond"],
+    }
+    answer = {
+        "now_ms": NOW_MS,
+        "offset_ms": 90_000,
+        "open_since_ms": None,
+        "last_rebalance": ["a story"],
+        "rebalances": [rebalance],
+        "counts": {"topics": 3, "groups": None},
+        "next": None,
+    }
+    show(answer, Times(lambda: NOW_MS))
+    assert capsys.readouterr().out.splitlines() == [
+        "now_ms: 2023-11-14T22:13:20.000Z",
+        "offset_ms: 1 min 30 s",
+        "open_since_ms: -",
+        "last_rebalance:",
+        "    a story",
+        "STARTED                                   DURATION  TRIGGER        GENERATION  MEMBERS",
+        "2023-11-14T22:12:15.000Z (1 min 5 s ago)  1.5 s     member joined  3           2",
+        "",
+        "g, 2023-11-14T22:12:15.000Z (1 min 5 s ago):",
+        "    first line",
+        r"    \x1b[31msecond",
+        "counts: topics=3, groups=-",
+    ]
+    rows = [{"partition": 0, "beyond_end": 4}, {"partition": 1, "beyond_end": 0}]
+    show({"partitions": rows}, Times(lambda: NOW_MS))
+    assert "4 beyond the log end" in capsys.readouterr().out
+
+
+def test_every_field_in_ms_is_a_time_or_a_duration() -> None:
+    """The meaning of each field tells whether it is a duration; others are times."""
+    fields: dict[str, str] = {}
+    for route in ROUTES:
+        for shape in filter(None, (route.response, route.body)):
+            collect(shape_named(shape), fields)
+    named = {name: meaning for name, meaning in fields.items() if name.endswith("_ms")}
+    words = ("how long", "age of", "difference", "transaction.timeout.ms", "largest value")
+    assert {name for name, meaning in named.items() if meaning.startswith(words)} == {
+        name for name in named if name in DURATIONS
+    }
+    times = [one.name for route in ROUTES for one in route.query if one.name.endswith("_ms")]
+    assert set(times) <= TIME_OPTIONS
+
+
+def collect(kind: Any, fields: dict[str, str]) -> None:
+    """Add the names and meanings of all fields of a shape."""
+    for inner in get_args(kind):
+        collect(inner, fields)
+    if hasattr(kind, "__total__"):
+        for name, (field_kind, meaning, _) in fields_of(kind).items():
+            fields[name] = meaning
+            collect(field_kind, fields)

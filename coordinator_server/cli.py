@@ -303,8 +303,6 @@ def _serve(options: argparse.Namespace) -> int:
         control_token = _control_token(
             options.http_token_file, control, has_login=options.http_login
         )
-    elif options.http_registry is not None:
-        raise ConfigError("--http-registry: records are shown by the control server, see --http")
     # Imports create many objects but no garbage; `run` enables the collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -350,7 +348,13 @@ def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None
 
 def _refuse_http_options(options: argparse.Namespace) -> None:
     """Raise ConfigError for an option of the control server without --http."""
-    for name in ("http_token_file", "http_login", "http_read_only"):
+    for name in (
+        "http_token_file",
+        "http_login",
+        "http_read_only",
+        "http_registry",
+        "http_registry_login_file",
+    ):
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             raise ConfigError(f"{option} needs --http HOST:PORT, the control server")

@@ -1,4 +1,4 @@
-"""How tests are run: which share a worker, which run first, which may run twice, the last lines.
+"""How tests are run: which tests share a worker, run first, or may be rerun; and the summary.
 
 `make test` uses several pytest-xdist workers, as a test with real clients mostly waits. Tests
 marked `alone` measure time or CPU: `make test` runs them afterwards, one by one.
@@ -103,7 +103,7 @@ def _keep_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def _part(item: pytest.Item) -> str:
-    """Return the smallest piece of a slice that a test belongs to: its file, or the test itself."""
+    """Return the unit by which slices divide a test: its file if in TOGETHER, or else the test."""
     return item.nodeid.partition("::")[0] if item.nodeid.startswith(TOGETHER) else item.nodeid
 
 
@@ -119,12 +119,12 @@ def _rank(item: pytest.Item) -> int:
 
 
 def _is_worker(config: pytest.Config) -> bool:
-    """Whether this is one of several processes that share the tests."""
+    """Return whether this process is an xdist worker."""
     return hasattr(config, "workerinput")
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Hands out tests by file, but for those that may be spread and those that may not at all."""
+    """Hands out tests by file; tests in APART one by one, and folders in TOGETHER as a whole."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -135,7 +135,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
         return nodeid if nodeid.startswith(APART) else file
 
     def remove_node(self, node: Any) -> str | None:
-        """The test that a worker has died of; xdist would hand it to the next worker again."""
+        """Return the test that ended the worker, without passing the test to another worker."""
         units = self.assigned_work[node].values()
         left = [(unit, name) for unit in units for name, is_done in unit.items() if not is_done]
         unit, crashed = left[0] if left else ({}, None)
@@ -146,7 +146,7 @@ class Scheduler(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no type
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Our scheduler, which leaves the tests in the order in which we sorted them."""
+    """Return the scheduler, and keep the order of `pytest_collection_modifyitems`."""
     config.option.loadscopereorder = False
     return Scheduler(config, log)
 
@@ -155,7 +155,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Note how many nightly tests `make test` leaves out."""
+    """Add a line to the summary with the number of nightly tests that `make test` leaves out."""
     left = [item for item in items if item.get_closest_marker(NIGHTLY) is not None]
     markers = items[0].config.option.markexpr if items else ""
     if left and markers.startswith(f"not {NIGHTLY}") and not markers.endswith("and alone"):
@@ -173,14 +173,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over the report of a worker."""
+    """Copy the report of skipped tests from a worker."""
     node.config.stash[LINES] = getattr(node, "workeroutput", {}).get("left_out", [])
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what was left out and, with their first failures, which tests were run once more."""
+    """Print which tests were left out, and the first failures of rerun tests."""
     for line in config.stash.get(LINES, []):
         terminalreporter.write_line(line, yellow=True)
     reruns = terminalreporter.getreports("rerun")

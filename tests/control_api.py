@@ -2,8 +2,8 @@
 
     python -m tests.control_api
 
-Both come from the table of routes (`coordinator_server.control.routes`). A test compares them with
-the table.
+Clients and tables come from the table of routes (`coordinator_server.control.routes`). A test
+checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _parameter_row(route: ControlRoute, parameter: Parameter) -> str:
 
 
 def _shapes() -> Iterator[str]:
-    """Yield all shapes in the order of their first use, with those that they contain."""
+    """Yield all shapes, including nested shapes, in the order of their first use."""
     seen: dict[str, None] = {}
     for route in ROUTES:
         for name in filter(None, (route.body, route.response)):

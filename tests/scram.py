@@ -35,7 +35,7 @@ def _salted(algorithm: str, password: str, salt: bytes, iterations: int) -> byte
 
 
 def final_message(algorithm: str, password: str, bare: str, first: ServerFirst) -> bytes:
-    """Return the client's final message; `bare` is its first one without the header."""
+    """Return the client's final message; `bare` is its first message without the GS2 header."""
     salted = _salted(algorithm, password, first.salt, first.iterations)
     without_proof = f"c=biws,r={first.nonce}"
     signed = f"{bare},{first.text},{without_proof}".encode()

@@ -1,4 +1,4 @@
-"""The API versions that tests send when the version is not what they test."""
+"""The API versions that tests use unless they test a particular version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipelines in other languages: building their programs, and the tools that they need.
+"""Build the client programs in Go and JavaScript, and check for the tools that they need.
 
 Go downloads franz-go, sarama, kafka-go and Prometheus (each `go.sum` pins them); npm downloads
 kafkajs into the checkout. Each is downloaded once.
@@ -32,27 +32,27 @@ def missing() -> str | None:
 
 
 def franz_go(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the pipeline with franz-go, and its environment."""
+    """Return the command and environment of the franz-go program that copies records."""
     return _go_program("franz_go", directory)
 
 
 def sarama(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the search by time with sarama 1.43.3, and its environment."""
+    """Return the command and environment of the sarama 1.43.3 program that searches by time."""
     return _go_program("sarama", directory)
 
 
 def kafka_go(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the group reader with kafka-go, and its environment."""
+    """Return the command and environment of the kafka-go program that reads in a group."""
     return _go_program("kafka_go", directory)
 
 
 def kadm(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the list of lags with franz-go's admin client, and its environment."""
+    """Return the command and environment of the program that lists lags with franz-go's kadm."""
     return _go_program("kadm", directory)
 
 
 def promql(directory: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the check of rules with Prometheus' packages, and its environment."""
+    """Return the command and environment of the program that checks Prometheus rules."""
     return _go_program("promql", directory)
 
 
@@ -64,7 +64,7 @@ def _go_program(folder: str, directory: Path) -> tuple[list[str], dict[str, str]
 
 
 def kafkajs(directory: Path, script: str = "kafkajs_copy.js") -> tuple[list[str], dict[str, str]]:
-    """Return the command of a program with kafkajs, and its environment.
+    """Return the command and environment of a program that uses kafkajs.
 
     `directory` is not used: the library is in the checkout, where git ignores it.
     """

@@ -136,7 +136,7 @@ class Member(ConsumerEvents):
         self.process.send_signal(number)
 
     def close(self) -> None:
-        """Let the consumer close cleanly, and wait until it has."""
+        """Let the consumer close cleanly, and wait until its process ends."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(60) == 0, self.story()
 
@@ -217,7 +217,7 @@ class Group:
         return [record for member in self.members for record in member.processed()]
 
     def wait_until_processed(self, values: Iterable[str], seconds: float = 60.0) -> None:
-        """Wait for all these values, and check that each was processed exactly once."""
+        """Wait until all these values are processed, and check that each was processed once."""
         wanted = Counter(values)
         self.wait_until(
             lambda: len(self.processed()) >= len(wanted), f"{len(wanted)} processed", seconds

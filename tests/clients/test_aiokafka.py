@@ -215,7 +215,7 @@ async def test_auto_commit_on_stop(name: str, produce: Open, consume: Open) -> N
 async def test_where_a_consumer_without_offsets_starts(
     name: str, produce: Open, consume: Open
 ) -> None:
-    """latest reads only later records, earliest reads all, and none raises an error."""
+    """auto.offset.reset: latest reads later records, earliest all records; none is an error."""
     producer = await produce()
     await producer.send_and_wait(name, b"old")
     place = aiokafka.TopicPartition(name, 0)

@@ -21,8 +21,8 @@ def produce(bootstrap: str) -> Open:
     """A function that opens a producer with settings given with `_` for `.`."""
 
     def start(**settings: object) -> Any:
-        # A producer has no `close`: a producer that an exception references outlives the broker and
-        # logs errors.
+        # A confluent-kafka producer has no `close`. A producer referenced by an exception outlives
+        # the broker and logs errors.
         return confluent_kafka.Producer({**configuration(bootstrap, settings), "log_level": 0})
 
     return start
@@ -236,7 +236,7 @@ def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
 
 
 def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consume: Open) -> None:
-    """latest reads only later records, earliest reads all, and error raises an error."""
+    """auto.offset.reset: latest reads later records, earliest all; error reports an error."""
     producer = produce()
     send_all(producer, name, b"old")
     latest = consume(name, group_id=f"{name}-latest", auto_offset_reset="latest")

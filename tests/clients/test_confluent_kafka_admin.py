@@ -67,7 +67,7 @@ def code(futures: dict[Any, Any]) -> int:
 
 
 def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None:
-    """Topics are created, described and deleted; errors have their codes."""
+    """Topics are created, described and deleted; errors have Kafka's codes."""
     new = NewTopic(name, 3, 1, config={"retention.ms": "1000000"})
     one(admin.create_topics([new], validate_only=True))
     assert name not in admin.list_topics(timeout=30).topics
@@ -87,7 +87,7 @@ def test_topics_are_created_described_and_deleted(admin: Any, name: str) -> None
 
 
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
-    """describe_configs tells a topic's own settings from defaults, and reads broker settings."""
+    """describe_configs marks a topic's own configs and defaults, and reads broker configs."""
     one(admin.create_topics([NewTopic(name, 1, 1, config={"retention.ms": "1000000"})]))
     configs = one(admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
     assert (configs["retention.ms"].value, configs["retention.ms"].is_default) == ("1000000", False)

@@ -205,7 +205,8 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
     """A member that subscribes to an unknown topic creates it and reads its first message."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
-    # A poll of 3 s cannot end during a second join; see know_topics.
+    # A poll that ends during a second join can leave kafka-python stuck (see know_topics), so each
+    # poll lasts 3 s, which is longer than a join.
     wait_for(lambda: consumer.poll(3_000) or consumer.assignment(), "an assignment")
     send_all(produce(), name, b"first")
     assert values(take(consumer, 1)) == [b"first"]
@@ -269,7 +270,7 @@ def test_auto_commit_on_close(name: str, produce: Open, consume: Open) -> None:
 
 
 def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consume: Open) -> None:
-    """latest reads only later records, earliest reads all, and none raises an error."""
+    """auto.offset.reset: latest reads later records, earliest all records; none is an error."""
     producer = produce()
     send_all(producer, name, b"old")
     place = kafka.TopicPartition(name, 0)

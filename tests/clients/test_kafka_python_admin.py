@@ -94,7 +94,7 @@ def test_a_topic_made_again_is_empty_and_has_a_new_id(
 
 
 def test_creation_that_cannot_be(admin: Any, name: str) -> None:
-    """Existing and invalid names, too many replicas and bad numbers have their own errors."""
+    """create_topics has separate errors for existing and invalid names, replicas and partitions."""
     one: dict[str, int] = {"num_partitions": 1, "replication_factor": 1}
     admin.create_topics({name: one}, validate_only=True)
     assert name not in admin.list_topics()
@@ -139,7 +139,8 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
         know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         admin.create_partitions({name: 3})
-        # A poll of 3 s cannot end during a join; see know_topics.
+        # A poll that ends during a join can leave kafka-python stuck (see know_topics), so each
+        # poll lasts 3 s, which is longer than a join.
         wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 
@@ -147,7 +148,7 @@ DEFAULT = "DEFAULT_CONFIG"
 
 
 def test_configs_are_described(admin: Any, bootstrap: str, name: str) -> None:
-    """describe_configs tells a topic's own settings from defaults, and reads broker settings."""
+    """describe_configs marks a topic's own configs and defaults, and reads broker configs."""
     create_topic(bootstrap, name, 1, {"retention.ms": "3600000", "cleanup.policy": "compact"})
     asked = [ConfigResource("TOPIC", name)]
     changed = admin.describe_configs(asked)["topic"][name]
@@ -277,7 +278,7 @@ def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> 
 
 
 def test_the_quorum_and_features_are_described(admin: Any, name: str) -> None:
-    """The quorum has one voter; a feature keeps its level, and other levels are refused."""
+    """The quorum has one voter; update_features accepts only the current feature level."""
     quorum = admin.describe_metadata_quorum()
     (partition,) = quorum["topics"][0]["partitions"]
     assert [one["replica_id"] for one in partition["current_voters"]] == [partition["leader_id"]]

@@ -58,7 +58,7 @@ class Cluster:
 def cluster(start_broker: Callable[..., Broker], tmp_path: Path) -> Iterator[Cluster]:
     """Start three brokers on one data directory.
 
-    The test asks for `start_broker` only to be selected as a test of our broker.
+    The unused `start_broker` marks tests that cannot run with an external broker.
     """
     with Broker(SETTINGS, data_dir=tmp_path / "cluster", broker_count=3) as broker:
         yield Cluster(broker)

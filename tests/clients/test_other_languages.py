@@ -291,7 +291,7 @@ def read(bootstrap: str) -> dict[bytes, list[bytes]]:
 def test_group_readers_of_kafka_go_start_before_their_topics(
     start_broker: Callable[..., Broker], tmp_path: Path
 ) -> None:
-    """Each reader creates its topic with its metadata request, and reads the later record."""
+    """Each reader's metadata request creates its topic; then the reader gets a new record."""
     bootstrap = start_broker().bootstrap_servers
     command, environment = kafka_go(tmp_path)
     topics = [f"late-{number}" for number in range(6)]

@@ -18,7 +18,7 @@ from tests.clients.variants import CLASSIC_CLIENTS, StartGroup
 def test_a_static_member_restarts_without_a_rebalance(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str, crash: bool
 ) -> None:
-    """Members that restart within the session timeout keep their partitions, unnoticed."""
+    """Members that restart within the session timeout keep their partitions without a rebalance."""
     create_topic(bootstrap, name, 4)
     group = start_group(bootstrap, client, assignor, session_timeout_ms=20_000)
     members = {instance: group.start(instance) for instance in ("one", "two")}

@@ -1,8 +1,7 @@
 """Variables of published compose files, and the expected behaviour of our broker.
 
-The rows are in published.toml. Files, hosts and ports are replaced by the test's
-(tests/e2e/test_published_variables.py), which also compares the rows with the table in
-docs/docker.md.
+The rows are in published.toml. The test (tests/e2e/test_published_variables.py) replaces files,
+hosts and ports by its own, and compares the rows with the table in docs/docker.md.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 
 
 class Login(NamedTuple):
-    """A client's login at a listener; the listener's protocol decides about TLS."""
+    """A client's login at a listener; the listener's protocol decides whether TLS is used."""
 
     listener: str
     mechanism: str = ""

@@ -37,7 +37,7 @@ def test_the_commands_are_those_that_are_tested() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
-    """`docker run` serves or answers; `docker exec` runs a tool in the broker's container."""
+    """`docker run` starts a broker or lists settings; `docker exec` runs a tool in a container."""
     words = shlex.split(command, comments=True)[1:]
     words = [BROKER_IMAGE if word == "coordinator-server" else word for word in words]
     if words[0] == "exec":

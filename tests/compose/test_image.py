@@ -41,7 +41,7 @@ def serving(*arguments: str) -> Iterator[tuple[Container, str]]:
 
 
 def test_the_image_is_small() -> None:
-    """The image adds at most 120 MB to its base, and no more than a current, lower bound."""
+    """The image adds less than 120 MB, and less than MOST_BYTES_TODAY, to its base image."""
     sizes = [
         int(docker("image", "inspect", "--format", "{{.Size}}", image))
         for image in (BROKER_IMAGE, BASE_IMAGE)

@@ -127,7 +127,7 @@ def network() -> Iterator[str]:
     docker("network", "rm", name)
 
 
-# Nightly. Every run starts each row as a process instead: tests/e2e/test_published_variables.py.
+# Outside of nightly runs, tests/e2e/test_published_variables.py starts each row as a process.
 @pytest.mark.nightly
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
 def test_the_image_takes_the_variables(row: Published, network: str, tmp_path: Path) -> None:

@@ -97,14 +97,15 @@ def test_several_brokers_are_published_one_by_one(network: str) -> None:
         address = container.inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
         inside = [f"{address} {port}" for port in (9092, 9093, 9094)]
         assert told_inside(network, f"{address}:9093") == inside
-        # The network's gateway is this machine, even for clients that do not use a published port.
+        # A connection from this machine comes from the network's gateway, so the broker takes the
+        # client for one outside of the network even though it does not use a published port.
         admin = kafka.KafkaAdminClient(bootstrap_servers=f"{address}:9093")
     # The client is still connected and has the metadata of all three brokers.
     assert [one.port for one in admin._manager.cluster.brokers()] == [19092, 19093, 19094]
 
 
 def test_localhost_told_to_a_container_is_said_in_one_line(network: str) -> None:
-    """One line warns if a container gets an advertised localhost, which would be itself."""
+    """One log line warns if a client in another container gets the advertised host localhost."""
     port = free_port()
     with broker(
         *(network, "-p", f"127.0.0.1:{port}:9092"),

@@ -1,7 +1,7 @@
 """The Kafka modules of Testcontainers work with only the image's name changed.
 
-The Python and Java modules run as they are. For the Go and Node modules the test sends what they
-send: entry point, command, variables, and the script that they write into the running container.
+The Python and Java modules run as they are. The Go and Node modules are imitated: the test uses
+their entry point, command, variables, and the script that they write into the running container.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def java(home: Path) -> Iterator[Any]:
     [("KafkaContainer", "apache/kafka"), ("ConfluentKafkaContainer", "confluentinc/cp-kafka")],
 )
 def test_java(module: str, image: str, tmp_path: Path) -> None:
-    """testcontainers-java works with both image modules, and the cluster has its id."""
+    """Both Kafka modules of testcontainers-java work, and the cluster has the id that they set."""
     with java(tmp_path) as packages:
         network = packages.containers.Network.newNetwork()
         name = packages.utility.DockerImageName.parse(IMAGE).asCompatibleSubstituteFor(image)

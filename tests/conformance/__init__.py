@@ -1,6 +1,6 @@
 """Compare our broker with the answers of Apache Kafka's reference version.
 
-`recorded/` holds scenarios and answers as they were recorded; it is data and must not be changed.
-`scenarios/` holds ours, `orders.json` Kafka's answers to them. Files with `-4.1` have the answers
-of that release. See docs/conformance.md.
+`scenarios/` has the scenarios. Data files (.txt) contain Kafka's answers; the answers to scenarios
+in Python modules are in JSON files, such as orders.json. `orders-4.1.json` has the answers of Kafka
+4.1 that differ. See docs/conformance.md.
 """

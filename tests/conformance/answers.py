@@ -1,4 +1,4 @@
-"""Apache Kafka's answers: those to data files are in these, the others in JSON files.
+"""Apache Kafka's answers, stored in JSON files for modules and in data files for their scenarios.
 
 The JSON files have one line per step, so that a changed answer shows up as a changed line.
 """

@@ -76,9 +76,10 @@ def clean(t: Stage) -> None:
 
 
 def settle(t: Stage) -> None:
-    """Wait until the broker shows earlier changes, which in Kafka takes a moment.
+    """Wait until the broker shows earlier changes, which Kafka applies asynchronously.
 
-    This is done twice, because simultaneous changes are applied in any order.
+    A marker config is set and awaited twice, because Kafka applies simultaneous changes in any
+    order.
     """
     for _ in range(2):
         mark = str(next(_MARKS))

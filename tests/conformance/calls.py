@@ -1,4 +1,4 @@
-"""Requests of a scenario on its connections, and the states of groups that can be asked for."""
+"""Send the requests of a scenario on its connections, and query the states of its groups."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Calls(Recording):
 
     @property
     def ctl(self) -> Conn:
-        """Return the connection of requests that no member sends."""
+        """Return the connection for requests that are not sent by a member."""
         if self._control is None or self._control.closed:
             self._control = self.conn()
         return self._control
@@ -138,11 +138,11 @@ class Calls(Recording):
         return pending.raw
 
     def ask(self, api: str, ver: int, body: Mapping[str, Any], label: str | None = None) -> Any:
-        """Like `call`, on the connection of requests that no member sends."""
+        """Like `call`, on the connection `ctl`."""
         return self.call(self.ctl, api, ver, body, label)
 
     def quiet(self, api: str, ver: int, body: Mapping[str, Any], conn: Conn | None = None) -> Any:
-        """Like `ask`, but record only that an answer is missing."""
+        """Like `ask`, but unrecorded, except for a missing answer."""
         try:
             return self.silently(self.call, conn or self.ctl, api, ver, body)
         except Abort:
@@ -166,7 +166,7 @@ class Calls(Recording):
             self.recording = was
 
     def setup(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function unrecorded, which must not miss an answer, and wait a moment."""
+        """Call a function unrecorded, then pause. Raises Setup if an answer is missing."""
 
         def prepare() -> Any:
             result = call(*arguments, **options)
@@ -249,7 +249,7 @@ class Calls(Recording):
         label: str | None = None,
         **fields: Any,
     ) -> Any:
-        """Send OffsetFetch below version 8, without topics of all, and record the answer."""
+        """Send OffsetFetch (version 0 to 7) and record the answer; without topics, fetch all."""
         wanted = None
         if topics is not None:
             wanted = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]

@@ -69,7 +69,7 @@ class ClassicMember:
     def join(
         self, *, version: int | None = None, owned: Shares | None = None, **fields: Any
     ) -> Any:
-        """Send a JoinGroup, whose answer may come later."""
+        """Send a JoinGroup without waiting for the answer."""
         used = self.version if version is None else version
         held = self.owned if owned is None else owned
         metadata = self.metadata
@@ -216,7 +216,7 @@ class ClassicMember:
 
 
 def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
-    """Let these members join and sync with the assignments by name, unrecorded; the last is new."""
+    """Let these members, the last of them new, join and get their assignments, unrecorded."""
     *known, newcomer = group
     if not newcomer.id and newcomer.instance_id is None:
         silently(t, t.got, newcomer.join())  # the response to this join has the member id

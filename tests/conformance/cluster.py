@@ -47,10 +47,10 @@ class Cluster(Protocol):
         """Start a stopped broker."""
 
     def suspend(self, node_id: int) -> None:
-        """Stop a broker from answering; it must only lead partitions of data.
+        """Make a broker unresponsive; the broker must not lead partitions of coordinator topics.
 
-        Requests between Kafka's nodes then wait. If the broker were stopped, Kafka would treat its
-        partitions as deleted: no marker goes to a partition without a leader.
+        Requests of other Kafka nodes to a suspended broker wait. If the broker were stopped, its
+        partitions would have no leader, and Kafka would write no transaction markers to them.
         """
 
     def resume(self, node_id: int) -> None:

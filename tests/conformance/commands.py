@@ -60,7 +60,7 @@ class Vocabulary:
 
 
 def _parameters(value: Any) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a function or class of ours; {} for other values."""
+    """Return the parameters of a function or class in `tests`; {} for any other value."""
     is_ours = str(getattr(value, "__module__", "")).startswith("tests.")
     is_class = inspect.isclass(value) and not issubclass(value, BaseException)
     is_callable = inspect.isfunction(value) or is_class
@@ -131,7 +131,7 @@ class Scope:
             self.register(self.t.waiting, newcomer.name, "join")
 
     def _parsed(self, line: str) -> tuple[list[str], list[Any], dict[str, Any]]:
-        """Return the words at the start of a line, and its values and options."""
+        """Return the words at the start of a line, and the line's values and options."""
         reader = Reader(line)
         words = [reader.match(_TOKEN) or ""]
         if words[0] in _PREFIXES:

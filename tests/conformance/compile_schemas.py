@@ -2,7 +2,7 @@
 
     python -m tests.conformance.compile_schemas KAFKA_CLIENTS.jar [API ..]
 
-The file keeps its APIs; further ones are added by name.
+The file's APIs are compiled again; APIs named as arguments are added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RENAMED = {("TxnOffsetCommit", "generation_id_or_member_epoch"): "generation_id
 
 
 def main(jar: str, *added: str) -> None:
-    """Write the file."""
+    """Write schemas.json."""
     definitions = dict(_definitions(zipfile.ZipFile(jar)))
     names = [*json.loads(_FILE.read_text()), *added]
     lines = [f"{json.dumps(name)}: {json.dumps(_schema(name, definitions))}" for name in names]

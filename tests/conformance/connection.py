@@ -17,7 +17,7 @@ _LARGEST_FRAME = 8 << 20
 
 
 class Abort(Exception):  # noqa: N818 - not an error, but the end of a scenario
-    """The scenario cannot go on, because an answer that was due did not come."""
+    """The scenario cannot continue, because an expected answer is missing."""
 
 
 class Setup(Exception):  # noqa: N818 - see Abort

@@ -156,7 +156,7 @@ class ConsumerMember:
         return self
 
     def until(self, true: Callable[[], bool], seconds: float = 5.0, *others: Self) -> bool:
-        """Acknowledge, unrecorded and also for other members, until a condition holds.
+        """Acknowledge assignments of this and other members, unrecorded, until a condition holds.
 
         A timeout is recorded.
         """
@@ -182,7 +182,7 @@ class ConsumerMember:
         return False
 
     def until_alone(self, *gone: Self, seconds: float = 5.0) -> None:
-        """Send heartbeats, unrecorded, until no other member is in the group."""
+        """Send heartbeats, unrecorded, until none of the members `gone` is in the group."""
         end = timing.deadline(seconds)
         while {one.id for one in gone} & {one["member_id"] for one in described(self.t)["members"]}:
             if time.monotonic() > end:
@@ -219,7 +219,7 @@ def members(t: Stage, names: str, *arguments: Any, **options: Any) -> list[Consu
 
 
 def statics(t: Stage, names: str, *arguments: Any, **options: Any) -> list[ConsumerMember]:
-    """Members A, B, .. with the instance ids i-A, i-B, .."""
+    """Return static members A, B, .. with the instance ids i-A, i-B, .."""
     return [
         ConsumerMember(t, name, *arguments, instance_id=f"i-{name}", **options) for name in names
     ]
@@ -235,8 +235,8 @@ def stable(t: Stage, *group: ConsumerMember) -> None:
 def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = None) -> None:
     """Bring the group into a state, unrecorded; A is a member unless the state is Empty.
 
-    Reconciling and Assigning need a second member, B: A must still revoke partitions for B, or B
-    has left again and no target assignment has been computed since.
+    Reconciling and Assigning need a second member, B. In Reconciling, A must still revoke
+    partitions for B. In Assigning, B has left and no new target has been computed.
     """
     silently(t, a.join)
     silently(t, a.ack)
@@ -272,7 +272,7 @@ def settle(t: Stage, *group: ConsumerMember, seconds: float = 5.0) -> None:
 
 
 def silently(t: Stage, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function unrecorded; unlike `setup` without a wait afterwards."""
+    """Call a function unrecorded; unlike `setup`, do not pause afterwards."""
     was, t.recording = t.recording, False
     try:
         return call(*arguments, **options)
@@ -369,7 +369,7 @@ def wait_for_members(t: Stage, names: Collection[str], seconds: float = 6.0) -> 
 
 
 def partitions_by_id(t: Stage, owned: Owned) -> list[dict[str, Any]]:
-    """Return partitions as in requests."""
+    """Return partitions in the form of requests: indexes by topic id."""
     return [
         {"topic_id": topic_id(t, name), "partitions": list(indexes)}
         for name, indexes in owned.items()

@@ -1,6 +1,6 @@
 """Offset commits and fetches of consumer groups in scenarios, in all versions.
 
-Errors and offsets are recorded by partition, whether a version has topic names or ids.
+Errors and offsets are recorded by partition, both for versions with topic names and with topic ids.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def classic_joins(t: Stage, state: str) -> None:
 
 
 def last_consumer_goes(t: Stage, how: str) -> None:
-    """The last consumer of a mixed group goes by: {how}. There may be no mixed group."""
+    """The last consumer of a mixed group, if the policy permits mixing, goes by: {how}."""
     if how == "session":
         group_settings.use(
             t, consumer_session_timeout_ms=t.ms(700), consumer_heartbeat_interval_ms=100
@@ -138,7 +138,7 @@ def static_consumer_among_consumers(t: Stage) -> None:
 
 
 def converted_group_in_use(t: Stage) -> None:
-    """A consumer joins a Stable classic group, both work, the consumer leaves."""
+    """A consumer joins a Stable classic group, both members send requests, the consumer leaves."""
     m = ClassicMember(t, "M")
     classic_members.stable(t, {"M": {t.t3: [0, 1, 2]}}, m)
     a = ConsumerMember(t, "A")

@@ -9,7 +9,7 @@ from typing import Any
 class Environment:
     """Address, run id and shared topics of one run against one broker or cluster.
 
-    Names of topics and groups have the run id, so that every run uses new ones.
+    Names of topics and groups contain the run id, so that every run uses new names.
     """
 
     def __init__(self, host: str, port: int) -> None:

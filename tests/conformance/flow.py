@@ -2,8 +2,8 @@
 
     {error_code: NONE, members: [A, null], text: "two words"}    (<t1>, 0)    b"\\x00"    1200ms
 
-A string of letters, digits and some signs needs no quotes. "x"*300 is a long one. `raw"..."` are
-bytes that a member sends as they are. `1200ms` is stretched by the patience of a run.
+A string of letters, digits and some signs needs no quotes. "x"*300 is a string of 300 characters.
+`raw"..."` are bytes that a member sends as they are. `1200ms` is scaled by a run's `--patience`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Word(str):
 
 
 class Milliseconds(int):
-    """A duration that is stretched by the patience of a run."""
+    """A duration that is scaled by the `--patience` of a run."""
 
 
 def render(value: Any) -> str:
@@ -78,7 +78,7 @@ class Reader:
         self.position = 0
 
     def skip(self, sign: str) -> bool:
-        """Skip spaces and a sign; return whether it was there."""
+        """Skip spaces and the sign; return whether the sign was there."""
         self._spaces()
         if not self._text.startswith(sign, self.position):
             return False
@@ -152,7 +152,7 @@ class Reader:
 
 
 def wrapped(text: str, indent: str, columns: int = 100) -> list[str]:
-    """Return a text as lines of at most so many columns if possible, broken at single spaces."""
+    """Wrap a text at single spaces, if possible into lines of at most `columns` columns."""
     lines, line = [], indent
     for part in re.split(r"(?<! ) (?! )", text):
         if line.strip() and len(line) + 1 + len(part) > columns:

@@ -62,8 +62,8 @@ class KafkaCluster:
     def move(self, topic: str, partition: int, node_id: int) -> None:
         """Make the broker the first of two replicas, and elect the preferred leader.
 
-        Node 2 is no replica unless it becomes leader, so that other leaders do not wait for it
-        while it is suspended.
+        Node 2 is a replica only where it leads, so that no other leader waits for node 2 while node
+        2 is suspended.
         """
         place = kafka.TopicPartition(topic, partition)
 
@@ -80,7 +80,7 @@ class KafkaCluster:
         wait_for(lambda: node_id not in self._live(), f"{node_id} is fenced", _SECONDS, 0.1)
 
     def suspend(self, node_id: int) -> None:
-        """Send SIGSTOP. After a whole session the node's partitions would lose their leader."""
+        """Send SIGSTOP. If not resumed within its session, the node loses its leaderships."""
         self._processes[node_id].send_signal(signal.SIGSTOP)
 
     def resume(self, node_id: int) -> None:

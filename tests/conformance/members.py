@@ -13,8 +13,8 @@ from tests.conformance.subscriptions import Raw, subscription
 class Member:
     """A consumer with two connections, because a parked answer blocks its connection.
 
-    `c` has JoinGroup and SyncGroup, `h` the other requests. Metadata of the protocol type consumer
-    is sent as a subscription to a topic with this name, unless it is `Raw`.
+    `c` has JoinGroup and SyncGroup, `h` the other requests. With the protocol type consumer,
+    metadata is the name of a topic and is sent as a subscription to that topic, unless it is `Raw`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Member:
         conn: Conn | None = None,
         **fields: Any,
     ) -> Pending:
-        """Send SyncGroup without waiting; a leader assigns `asg-A` to A, unless it is told."""
+        """Send SyncGroup without waiting; by default a leader assigns `asg-A` to member A."""
         version = self.sync_v if v is None else v
         if assign is None:
             names = {one: self.t.subst.get(one, one) for one in self.seen if self.leader}

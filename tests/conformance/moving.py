@@ -38,7 +38,7 @@ class MovingProducer(Producer):
     leader = HOME
 
     def again(self, name: str) -> Self:
-        """Return another instance of the transactional id with the same coordinator."""
+        """Return another producer with the same transactional id and coordinator."""
         other = super().again(name)
         other.coordinator, other.leader = self.coordinator, self.leader
         return other
@@ -61,7 +61,7 @@ class MovingProducer(Producer):
         self.follow(node_id, stopped=stopped)
 
     def follow(self, node_id: int, *, stopped: int | None = None) -> None:
-        """Wait until a broker is the coordinator and the others know, and send requests there."""
+        """Wait until all brokers know a broker as the coordinator, and send requests there."""
         end = time.monotonic() + 30
         for node in NODES:
             while node != stopped and not self._knows(node, node_id):

@@ -87,7 +87,7 @@ class Producer:
     # ---- several requests
 
     def begin(self, *partitions: Partition) -> None:
-        """Begin a transaction with a record in each partition (<t3>-0), per its version."""
+        """Begin a transaction with a record in each partition (default <t3>-0)."""
         where = partitions or ((self.t.t3, 0),)
         if self.versions is VERSIONS[1]:
             self.add(where)
@@ -283,7 +283,7 @@ class Producer:
         self.t.rec(f"{self.name} state {label}".strip(), shown_state(self.t, self))
 
     def settle(self, *states: str, seconds: float = 6.0) -> None:
-        """Wait, unrecorded, until the markers are written, or for one of the states."""
+        """Wait, unrecorded, until the markers are written, or until one of `states`."""
         wanted = states or SETTLED
         end = timing.deadline(seconds)
         while (state := self.describe()["transaction_state"]) not in wanted:
@@ -406,7 +406,7 @@ def _error_of(answer: Any) -> str:
 
 
 def _results(t: Stage, answer: Any, topics: str, partitions: str) -> list[tuple[str, Any]]:
-    """Return topic and partition of each result, whether it has topic names or ids."""
+    """Return (topic name, result) of each partition of an answer with topic names or ids."""
     names = {topic_id: name for name, topic_id in t.own_topics.items()}
     return [
         (topic["name"] if "name" in topic else names[topic["topic_id"]], one)

@@ -115,7 +115,7 @@ def _fetch(t: Stage, topic: str, index: int, isolation: int, start: int) -> Any:
 
 
 def limited(t: Stage, topic: str, note: str, limit: int, most: int) -> int:
-    """Record a committed read of two partitions, the second up to `limit`, both up to `most`.
+    """Record a committed read of two partitions: `limit` bytes of the second, `most` bytes of both.
 
     Return the size of the first partition's records.
     """

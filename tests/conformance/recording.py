@@ -57,7 +57,7 @@ class Recording:
     # ---- time
 
     def left(self) -> float:
-        """Return the seconds left; without any, end the scenario."""
+        """Return the seconds left until the scenario's deadline; after it, end the scenario."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             self.rec("SCENARIO", "TIME LIMIT")
@@ -65,16 +65,16 @@ class Recording:
         return left
 
     def sleep(self, seconds: float) -> None:
-        """Wait, stretched by the patience: for timeouts that the scenario has chosen with `ms`."""
+        """Wait, scaled by `--patience`: for timeouts that the scenario has chosen with `ms`."""
         time.sleep(min(seconds * timing.scale, self.left()))
 
     def nap(self, seconds: float) -> None:
-        """Wait, not stretched: for polling, and for timeouts of the broker's configuration."""
+        """Wait, not scaled: for polling, and for timeouts of the broker's configuration."""
         time.sleep(max(0, min(seconds, self.left())))
 
     @staticmethod
     def ms(milliseconds: int) -> int:
-        """Return a timeout for a request, stretched by the patience."""
+        """Return a timeout for a request, scaled by `--patience`."""
         return int(milliseconds * timing.scale)
 
     # ---- names
@@ -101,7 +101,7 @@ class Recording:
         self.subst[member_id] = numbered
 
     def sub(self, text: str, key: str = "") -> str:
-        """Return a text of an answer as recorded."""
+        """Return a text of an answer in its recorded form, such as a symbol."""
         if text in self.subst:
             return self.subst[text]
         is_member = key in ("member_id", "leader")
@@ -112,7 +112,7 @@ class Recording:
         return text
 
     def norm(self, value: Any, key: str = "") -> Any:
-        """Return a decoded answer, or a part of it with this key, as recorded."""
+        """Return a decoded answer, or its part with this key, in the recorded form."""
         if isinstance(value, dict):
             return {
                 name: self._field(name, part)

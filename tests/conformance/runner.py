@@ -28,7 +28,7 @@ _SLOW_AREAS = ("expiry", "timers", "consumer_expiry", "consumer_regex", "consume
 
 
 def all_scenarios() -> list[Scenario]:
-    """Return the scenarios of all areas, those of modules first."""
+    """Return all scenarios: first those in Python modules, then those in data files."""
     names = sorted(one.name for one in iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
     areas = [module.AREA for module in modules if hasattr(module, "AREA")]
@@ -102,8 +102,8 @@ class Player:
     ) -> dict[str, Transcript]:
         """Like `play`, but repeat a few unexpected results with less load on the machine.
 
-        Expected are the `wanted` transcripts, and differences in scenarios of `explained`. On a
-        busy machine an answer may come after the scenario has recorded its absence.
+        A result is expected if it equals the `wanted` transcript, or differs in an `explained`
+        scenario. On a busy machine an answer may come after the scenario has recorded its absence.
         """
         played = self.play(scenarios)
         surprising = [

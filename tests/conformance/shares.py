@@ -29,15 +29,15 @@ Range = tuple[int, int, int | Sequence[int]]
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
-_NEARLY = 0.95  # fraction of the maximum wait, because the two processes have different clocks
+_NEARLY = 0.95  # of the maximum wait: the clocks of client and broker differ
 _BUSY = (14, 15, 16)  # coordinator: loading, not available, moved to another broker
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
 
 class ShareMember:
-    """A member of the scenario's group. `home` is the partition of its acknowledgements.
+    """A member of the scenario's group; `home` is the default partition to acknowledge.
 
-    With `shows_waits` each recorded ShareFetch has whether its response waited.
+    With `shows_waits`, the transcript shows whether the response to a ShareFetch waited.
     """
 
     shows_waits = False
@@ -89,7 +89,7 @@ class ShareMember:
         return answer
 
     def joined(self, *topics: str, partitions: int | None = None) -> Self:
-        """Return this member, unrecorded, once it has as many partitions, by default any."""
+        """Return this member, unrecorded, once it has `partitions` partitions (default: any)."""
         was, self.t.recording = self.t.recording, False
         answer = self.heartbeat("", *topics)
         for _ in range(200):
@@ -228,7 +228,7 @@ class ShareMember:
         return self.acknowledge(acks, note, share_session_epoch=CLOSE)
 
     def opened(self, *partitions: Place) -> Self:
-        """Return this member with a session of these partitions, unrecorded, before any fetch."""
+        """Open a session of these partitions without reading records, unrecorded."""
         was, self.t.recording = self.t.recording, False
         self.fetch(*partitions, wait_ms=0, max_records=0)
         self.t.recording = was
@@ -357,8 +357,8 @@ def produce(t: Stage, place: Place, *sizes: int) -> None:
 def _prepare(t: Stage) -> None:
     """Wait, once per broker and unrecorded, until the share coordinator answers.
 
-    Kafka creates its topic on the first FindCoordinator. A group that exists earlier would retry to
-    initialize its partitions only after 30 seconds.
+    Kafka creates the coordinator's topic on the first FindCoordinator. A group that exists earlier
+    would retry to initialize its partitions only after 30 seconds.
     """
     if "shares" in t.env.prepared:
         return

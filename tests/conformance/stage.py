@@ -52,7 +52,7 @@ class Stage(Calls):
     def stable(self, *members: Member | str, **options: Any) -> list[Member]:
         """Bring the group to Stable with these members, unrecorded; the first one leads.
 
-        The members join one after the other, so that the generation is their number.
+        The members join one after the other, so that the generation is the number of members.
         """
         group = [one if isinstance(one, Member) else self.member(one, **options) for one in members]
 
@@ -139,7 +139,7 @@ class Stage(Calls):
         return one
 
     def static(self, *names: str, **options: Any) -> list[Member]:
-        """Members A, B, .. with the instance ids i-A, i-B, .."""
+        """Return static members A, B, .. with the instance ids i-A, i-B, .."""
         return [self.member(name, inst=f"i-{name}", **options) for name in names]
 
     def again(self, member: Member, name: str, **options: Any) -> Member:
@@ -158,7 +158,7 @@ class Stage(Calls):
         return [member.join() for member in members]
 
     def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
-        """Let these members join as well, and record all answers in this order."""
+        """Let these members join too, and record the answers: parked ones first, then theirs."""
         joins = self.rejoin(*members)
         self.got(*[one for one in parked if not one.reported], *joins)
         self.state()
@@ -263,7 +263,7 @@ class Stage(Calls):
 
 
 class Scenario(NamedTuple):
-    """A question to brokers of a profile: "c" is a cluster, other profiles have one broker."""
+    """A question to the brokers of a profile: profile "c" is a cluster, others have one broker."""
 
     name: str
     area: str
@@ -329,7 +329,7 @@ def _bind(function: Callable[..., None], chosen: dict[str, Any]) -> Callable[[St
 
 
 def _check(pendings: Sequence[Pending]) -> None:
-    """Raise Setup for a missing answer or one with an error."""
+    """Raise Setup if an answer is missing or has an error."""
     answers = [pending.raw for pending in pendings]
     problems = [one if isinstance(one, str) else one.get("error_code") for one in answers]
     if any(problems):

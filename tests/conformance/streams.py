@@ -230,7 +230,7 @@ def _prepare(t: Stage) -> None:
 
 
 def plain(t: Stage, text: str | None) -> str | None:
-    """Replace names in a text by symbols, longest first, and sort lists of names."""
+    """Replace names in a text by symbols, the longest names first; sort lists of symbols."""
     for name in sorted(t.subst, key=len, reverse=True):
         text = text and text.replace(name, t.subst[name])
     if text is None:
@@ -345,7 +345,7 @@ def _kinds(assignment: Any) -> dict[str, Any]:
 
 
 def _shown_tasks(kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Return active tasks, and other kinds of tasks if there are any."""
+    """Return tasks by kind; only active tasks are included even if empty."""
     return {
         kind: dict(sorted(_by_subtopology(tasks).items()))
         for kind, tasks in kinds.items()

@@ -14,7 +14,7 @@ _MOST_TOPICS = 100
 
 
 class Raw(bytes):
-    """Metadata that a member sends as it is; of other metadata it sends a subscription."""
+    """Metadata that a member sends as it is; other metadata becomes a subscription."""
 
 
 def subscription(
@@ -40,7 +40,7 @@ def subscription(
 def unwrap(data: bytes) -> tuple[int, list[str], bytes | None] | None:
     """Return version, topics and user data of a subscription of version 0 or 1.
 
-    Return None for other bytes, also for owned partitions.
+    Return None for any other bytes, and for subscriptions with owned partitions.
     """
     reader = Reader(data)
     try:

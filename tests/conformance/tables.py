@@ -1,4 +1,4 @@
-"""Scenarios in data files: requests, and beneath each what Kafka answered.
+"""Scenarios in data files: requests, each followed by Kafka's answer.
 
 A file is an area. `python -m tests.conformance record` plays it against Kafka and writes the
 answers anew; everything else in the file stays. docs/conformance.md describes the format.
@@ -54,7 +54,7 @@ class Request:
         self._unread = ""
 
     def add(self, line: str) -> None:
-        """Take in a line beneath the request. Lines with a deeper indent continue others."""
+        """Add a line beneath the request. A line with a deeper indent continues the line before."""
         if len(line) - len(line.lstrip()) > len(_UNDER):
             if self._unread:
                 self._unread += f" {line.strip()}"
@@ -65,7 +65,7 @@ class Request:
         self._unread = line
 
     def finish(self) -> None:
-        """Take in the last line."""
+        """Parse the last line, which no further line continues."""
         line, self._unread = self._unread, ""
         text = line.strip()
         if not text:
@@ -80,7 +80,7 @@ class Request:
         self.blocks[-1] = selector, (*block, text)
 
     def block(self, case: Case) -> Block:
-        """Return the recorded block of a case; () for no steps."""
+        """Return the recorded answer of a case; () if nothing was recorded."""
         for selector, block in self.blocks:
             if all(case[name] in values for name, values in selector.items()):
                 return block
@@ -165,7 +165,7 @@ class DataFile:
                 request.finish()
 
     def _read(self, line: str) -> None:
-        """Take in one line. Lines other than requests and answers are only kept."""
+        """Parse one line. Lines other than requests and answers are only kept."""
         request = self._lines[-1] if self._lines else None
         if line.startswith(_ANSWER) and isinstance(request, Request):
             request.add(line)
@@ -202,7 +202,7 @@ class DataFile:
                 yield Scenario(name, self.area, self.profile, table.asked(case), play)
 
     def answers(self) -> dict[str, Transcript]:
-        """Return the recorded transcripts, which are like those of `_play`."""
+        """Return the recorded transcripts, in the same form as those of `_play`."""
         found: dict[str, Transcript] = {}
         for table in self.tables:
             for case in table.cases():
@@ -213,7 +213,7 @@ class DataFile:
         return found
 
     def rewrite(self, answers: Mapping[str, Transcript], directory: Path | None = None) -> None:
-        """Write the file with these answers; scenarios that have none keep theirs.
+        """Write the file with these answers; scenarios without a new answer keep the old one.
 
         With a directory the file is written there.
         """
@@ -245,7 +245,7 @@ def data_files() -> list[DataFile]:
 
 
 def _parameter(text: str) -> Parameter:
-    """Return the parameter of a `with` line; without values if these are in separate lines."""
+    """Return the parameter of a `with` line; it has no values if separate lines list them."""
     head, _, listed = text.partition(":")
     name, *columns = (part.strip() for part in head.split(" | "))
     reader = Reader(listed)
@@ -257,7 +257,7 @@ def _parameter(text: str) -> Parameter:
 
 
 def _selector(text: str) -> tuple[dict[str, list[str]], str]:
-    """Return the values by parameter of a `when` line, and the text behind them."""
+    """Return the values by parameter of a `when` line, and the text after the colon."""
     reader = Reader(text.removeprefix("when "))
     selector: dict[str, list[str]] = {}
     while not reader.skip(":"):
@@ -298,7 +298,7 @@ def _deciding(names: Sequence[str], blocks: Sequence[tuple[Case, Block]]) -> tup
 
 
 def _products(chosen: Sequence[tuple[str, ...]]) -> Iterator[list[list[str]]]:
-    """Split combinations of values into as few products of lists of values as is easy."""
+    """Split combinations of values into products of lists, though not always the fewest."""
     columns = [list(dict.fromkeys(column)) for column in zip(*chosen, strict=True)]
     if len(chosen) == prod(map(len, columns)):
         yield columns

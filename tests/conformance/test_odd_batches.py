@@ -23,7 +23,7 @@ LEAST = 400
 
 
 def test_every_case_is_recorded() -> None:
-    """The recorded answers and the cases belong to each other."""
+    """Each case has a recorded answer, and each recorded answer has a case."""
     assert list(read()) == [case.name for case in CASES]
     assert len({case.topic for case in CASES}) == len(CASES) >= LEAST
 
@@ -32,8 +32,8 @@ def test_every_case_is_recorded() -> None:
 def test_the_answers_are_those_of_kafka() -> None:
     """Produce, Fetch and ListOffsets answer like Kafka in every case.
 
-    Compared are error, message, record errors, offsets and times of each Produce, the batches that
-    Fetch returns, and the offsets that ListOffsets finds by time.
+    The test compares error, message, record errors, offsets and times of each Produce, the batches
+    that Fetch returns, and the offsets that ListOffsets finds by time.
     """
     with Broker() as broker:
         player = Player(address_of(broker.bootstrap_servers))
@@ -47,7 +47,7 @@ def test_the_answers_are_those_of_kafka() -> None:
 
 
 def test_a_topic_that_cannot_be_created_is_an_answer() -> None:
-    """If a release does not know a topic config, that is recorded, and the other cases follow."""
+    """If Kafka refuses a case's topic config, the error is recorded and other cases are played."""
     known = CASES[0]
     unknown = known._replace(name="unknown", configs={"nonsense": "1"})
     with Broker() as broker:

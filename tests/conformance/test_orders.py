@@ -107,14 +107,14 @@ def test_the_answers_are_of_the_reference_version() -> None:
 
 
 def test_answers_of_an_older_release_are_kept() -> None:
-    """The kept answers of Kafka 4.1 are those that differ."""
+    """The stored answers of Kafka 4.1 are those that differ from the reference version's."""
     older, answers = Answers.read(OLDER_ANSWERS).kept, Answers.recorded().kept
     assert Counter(name.partition(".")[0] for name in older) == OLDER_SCENARIOS
     assert all(answers[name] != steps for name, steps in older.items())
 
 
 def test_a_changed_answer_of_a_data_file_is_a_difference(tmp_path: Path) -> None:
-    """Each recorded answer of a data file counts, and a rewritten file has the same answers."""
+    """A change of any answer in a data file is found; a rewritten file has the same answers."""
     for file in data_files():
         copy = tmp_path / file.path.name
         copy.write_text(file.path.read_text(encoding="utf-8"), encoding="utf-8")
@@ -226,7 +226,7 @@ def test_slow_answers_are_those_of_kafka() -> None:
 
 
 def of_file(name: str) -> list[Scenario]:
-    """Return the scenarios with answers in a JSON file, and those of data files of such areas.
+    """Return the scenarios of the areas whose module answers are in a JSON file.
 
     Areas that take minutes are left out.
     """

@@ -1,6 +1,6 @@
 """How long scenarios wait.
 
-`--patience` raises `scale`, which stretches waits and short timeouts for a busy machine.
+`--patience` sets `scale`, which multiplies waits and short timeouts for a busy machine.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ scale = 1.0
 
 
 def deadline(seconds: float) -> float:
-    """Return the time `seconds` from now, stretched by `scale`, on the monotonic clock."""
+    """Return the monotonic time in `seconds` times `scale` from now."""
     return time.monotonic() + seconds * scale

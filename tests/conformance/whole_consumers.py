@@ -83,7 +83,7 @@ class WholeConsumer:
 
 
 def settle_all(t: Stage, *group: WholeConsumer) -> None:
-    """Let all acknowledge, unrecorded, until epochs are equal and nothing changes."""
+    """Let all members acknowledge, unrecorded, until epochs are equal and nothing changes."""
 
     def acknowledge() -> None:
         end = time.monotonic() + timing.ANSWER_SECONDS

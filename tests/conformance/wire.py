@@ -83,7 +83,7 @@ _TAGS = "_tags"
 
 
 def has(versions: Sequence[int] | None, version: int) -> bool:
-    """Return whether a range [first, last] has a version; no range has none."""
+    """Return whether a range [first, last] includes a version; False if the range is None."""
     return versions is not None and versions[0] <= version <= versions[1]
 
 
@@ -128,7 +128,7 @@ def header(
 def enc_struct(
     fields: Sequence[Field], values: Mapping[str, Any], version: int, flexible: bool
 ) -> bytes:
-    """Return the fields of a version as bytes. `_tags` has further tagged fields by number."""
+    """Encode the fields of a version. `_tags` has additional tagged fields by tag number."""
     unknown = set(values) - {field["n"] for field in fields} - {_TAGS}
     if unknown:
         raise ValueError(f"unknown fields {unknown}")

@@ -45,7 +45,7 @@ class Command(NamedTuple):
 
 
 class _ParserCaught(BaseException):
-    """Carries the parser that a tool's function has built."""
+    """Raised in place of parsing, to pass the parser out of a tool's function."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__()

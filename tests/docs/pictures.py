@@ -175,7 +175,7 @@ def _arrow(arrow: Arrow, start: float, end: float, y: float) -> list[str]:
 
 
 def request() -> str:
-    """Return the way of a request from the client to the log and back."""
+    """Return a sequence diagram of a request from the client to the log and back."""
     columns = {
         "client": "client",
         "net": "net/connection",
@@ -210,7 +210,7 @@ def request() -> str:
 
 
 def share_fetch() -> str:
-    """Return the way of a ShareFetch: handler, leader, share coordinator."""
+    """Return a sequence diagram of a ShareFetch: handler, leader, share coordinator."""
     columns = {
         "api": "apis/share_fetch",
         "leader": "share_request",

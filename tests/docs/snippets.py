@@ -49,8 +49,8 @@ def blocks(page: str) -> list[Block]:
 def commands(page: str) -> list[list[str]]:
     """Return the words of every command in the code blocks of a page.
 
-    A line is a command if it begins with the name of a program that `is_valid` knows; the lines of
-    an output do not. In a block with a prompt, only the lines with the prompt are commands.
+    A line is a command if it begins with the name of a program that `check` knows. In a block with
+    prompts, only the lines with a prompt are commands.
     """
     found = []
     for language, text in blocks(page):
@@ -67,7 +67,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 def _words(line: str) -> list[str]:
-    """Return the words of a command, without redirections, a pipe before it and `&` after it."""
+    """Return the words of a line's last command, without redirections and `&`."""
     try:
         words = shlex.split(line, comments=True)
     except ValueError:  # a line of output with an apostrophe

@@ -1,7 +1,7 @@
 """The commands and the code of every page of the documentation work.
 
-docs/testing.md and README.md have tests of their own (tests/testing/test_docs.py,
-tests/e2e/test_readme.py), as has docs/pipeline.md (tests/pipeline/test_docs.py).
+Other modules test docs/testing.md (tests/testing/test_docs.py), docs/pipeline.md
+(tests/pipeline/test_docs.py) and README.md (tests/e2e/test_readme.py).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def test_shortened_code_defines_scenarios() -> None:
 
 
 def test_other_python_code_is_run() -> None:
-    """A page with Python code is run by a test that this module or its docstring names."""
+    """Each page with Python code has a test, in this module or in one that its docstring names."""
     pages = {page for page in PAGES if _code(page, "python")}
     assert pages == {
         *QUOTED,

@@ -99,7 +99,7 @@ class RecordedSocket:
 class CheckedControl(Control):
     """A Control whose answers, errors included, have the shapes of the OpenAPI document.
 
-    The bytes of the response are checked, not what the client has made of them.
+    The bytes of the response are checked, not the client's parsed result.
     """
 
     def __init__(

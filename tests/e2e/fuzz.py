@@ -1,9 +1,9 @@
 """Random frames: well-formed requests with random values, damaged requests, and garbage.
 
 All frames follow from one seed. The client keeps many connections open, because a random request
-may wait at the broker (a Fetch, a JoinGroup). Such a connection is given up after a while, like a
-connection that the broker closed. The time starts at the response on another, new connection, so
-that a slow machine is not mistaken for a waiting request.
+may wait at the broker (a Fetch, a JoinGroup). The client gives up a connection that has no response
+GIVE_UP_SECONDS after the broker has answered on another, new connection: thus a slow machine is not
+mistaken for a waiting request.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Fuzzer:
         await asyncio.gather(*(self._keep_busy(frames) for _ in range(CONNECTIONS)))
 
     async def _round_trip(self) -> None:
-        """Wait for a response on a new connection; all others have been read by then."""
+        """Wait for a response on a new connection: the broker has then read all earlier frames."""
         reader, writer = await asyncio.open_connection(*self._address)
         writer.write(API_VERSIONS_REQUEST)
         await reader.readexactly(4)

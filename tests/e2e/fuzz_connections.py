@@ -230,7 +230,7 @@ class TlsDamage:
         self._random = self._mutator.random
 
     def flight(self) -> int:
-        """Return the index of the flight to damage, which may not occur in the handshake."""
+        """Return the index of the flight to damage; a handshake may have fewer flights."""
         return self._random.choice((0, 0, 0, 1, 1, 2, 3))
 
     def damage(self, flight: bytes) -> bytes:
@@ -269,7 +269,7 @@ class TlsDamage:
         return [record[:5] + self._mutator.bits(content)]
 
     def _stray(self) -> bytes:
-        """Return a record that does not belong into the flight."""
+        """Return a record that does not belong in the flight."""
         pick = self._random
         kind = pick.choice((20, 21, 22, 23, 24, 0, 255))
         content = pick.choice(

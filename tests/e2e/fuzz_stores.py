@@ -204,7 +204,7 @@ def _read_key(values: dict[str, str]) -> None:
 
 
 def _read_trust(values: dict[str, str]) -> None:
-    """Read trusted certificates as `ReloadingContext` does, up to OpenSSL."""
+    """Read trusted certificates and load them into OpenSSL, as `ReloadingContext` does."""
     config = cast(Config, _Settings({"ssl.truststore.type": "PEM", **values}))
     with _naming(_TRUST_STORE, config):
         trusted = trusted_certificates(config)
@@ -287,7 +287,7 @@ def _identity() -> Identity:
 
 
 def jks_stores() -> Surface:
-    """JKS stores with any changed byte, with a correct digest of the file or an old one."""
+    """JKS stores with changed bytes; a digest of the changed file is appended."""
     identity = _identity()
     with TemporaryDirectory() as directory:
         file = identity.write_jks(Path(directory, "a"), _PASSWORD).read_bytes()

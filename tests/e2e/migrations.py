@@ -1,4 +1,4 @@
-"""Commands that move data between brokers, and what they moved."""
+"""Run the commands that move data between brokers, and check the moved data."""
 
 from __future__ import annotations
 

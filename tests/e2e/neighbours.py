@@ -1,4 +1,4 @@
-"""Connections beside a fuzzed one, and what they have to wait."""
+"""Clients that run beside a fuzzer, and how long they wait for responses."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_the_entry_point_names_a_bad_value() -> None:
 
 
 def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:
-    """The entry point runs scripts that start the broker, like that of Kafka's images."""
+    """The entry point can run another program, and ends with that program's exit code."""
     command = [sys.executable, "-m", "coordinator_server.container.entrypoint"]
     environment = {**os.environ, "KAFKA_LISTENERS": "nonsense"}
     script = ["sh", "-c", "echo $KAFKA_LISTENERS; exit 7"]

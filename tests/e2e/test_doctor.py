@@ -194,7 +194,7 @@ def test_tls_and_plain_text_are_told_apart(
 
 
 def test_certificates_that_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """doctor explains certificates with an unknown CA, another name, no name, or in the past."""
+    """doctor explains certificates with an unknown CA, a wrong or missing name, or expired."""
     authority = Authority("The CA")
     trusted = f"ssl.truststore.location={authority.write(tmp_path / 'ca.pem')}"
     other = f"ssl.ca.location={Authority('Other').write(tmp_path / 'other.pem')}"

@@ -38,8 +38,8 @@ def late(
 ) -> dict[Key, Figure]:
     """Return the requests that delayed a heartbeat beyond WORST_MS.
 
-    Part 0 is the large work; parts 1 to PARTS have the arrays of one API in PARTS. `only` restricts
-    the latter to these arrays.
+    Part 0 sends the requests of `large_work`; each of the parts 1 to PARTS sends the largest arrays
+    of every PARTS-th API. `only` restricts parts 1 to PARTS to some arrays.
     """
     print(HEAD)
     found: dict[Key, Figure] = {}

@@ -67,7 +67,7 @@ async def largest_sizes(broker: Broker, data: Path) -> list[int]:
 @pytest.mark.alone
 @pytest.mark.real_time
 def test_the_offsets_log_stays_small_under_commits(tmp_path: Path) -> None:
-    """The files of the offsets log together stay near the floor while far more is written."""
+    """The median size of the offsets log stays below MOST_BYTES while much more is written."""
     data = tmp_path / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         largest = uvloop.run(largest_sizes(broker, data))

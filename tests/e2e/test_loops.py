@@ -39,7 +39,7 @@ print(len(names))
 def broker(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Broker]:
-    """A broker with a data directory, run as on that system."""
+    """A broker with a data directory, run by one of COMMANDS."""
     monkeypatch.setattr(process, "HAS_SIGNALS", request.param != "windows")
     started_by = partial(BrokerProcess, COMMANDS[request.param])
     monkeypatch.setattr("coordinator_server.testing.broker.BrokerProcess", started_by)

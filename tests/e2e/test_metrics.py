@@ -35,7 +35,7 @@ def samples_of(broker: Broker) -> Samples:
 
 
 def test_known_traffic_is_counted_exactly() -> None:
-    """Ten heartbeats, four commits and their group are in the metrics, and so is the process."""
+    """Ten heartbeats, four commits and their group are in the metrics, beside process metrics."""
     with Broker() as broker:
         with load.client_of(broker) as client:
             load.ensure_topic(client)

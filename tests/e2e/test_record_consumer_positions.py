@@ -59,7 +59,7 @@ OFFSET = 7
 
 
 def topics(broker: FakeBroker) -> MetadataResponse:
-    """Return metadata of topic t with a leader, without one, and with an absent one."""
+    """Return metadata of t: one partition has a leader, one has none, one leader is unreachable."""
     cluster = metadata(broker)
     led = [
         MetadataResponsePartition(partition_index=index, leader_id=leader)

@@ -52,7 +52,7 @@ def broker(papers: Papers) -> Iterator[TlsBroker]:
 
 @pytest.mark.parametrize("title", CASES)
 def test_a_conversation(broker: TlsBroker, title: str) -> None:
-    """The outcome is Kafka's, or the one listed for ours (tests/oracle/test_tls.py)."""
+    """The outcome is the one listed for our broker; tests/oracle/test_tls.py tests Kafka's."""
     assert CASES[title](broker.papers, broker.addresses) == OUTCOMES[title].ours
 
 
@@ -68,7 +68,7 @@ def test_other_loops(papers: Papers, system: str) -> None:
 
 @pytest.mark.parametrize("name", ["sha1", "rsa1024"])
 def test_an_old_certificate_of_the_broker(papers: Papers, name: str) -> None:
-    """The broker serves a SHA-1 signature and a 1024-bit RSA key, and our client accepts both."""
+    """Broker and client accept a broker certificate with a SHA-1 signature or 1024-bit RSA key."""
     store = str(papers.directory / f"{name}.pem")
     with serving(papers, ssl_keystore_location=store) as broker:
         settings = TlsSettings(
@@ -139,7 +139,7 @@ def test_renegotiation_is_refused(broker: TlsBroker) -> None:
 def test_a_stalled_handshake_holds_nothing_up(papers: Papers) -> None:
     """A stalled handshake ends after ssl.handshake.timeout.ms, and others are served meanwhile.
 
-    It counts as a connection of its address.
+    The stalled connection counts against the limit of its address.
     """
     hello = client_hello(papers)
     with serving(papers, ssl_handshake_timeout_ms="1500", max_connections_per_ip="4") as broker:

@@ -25,7 +25,7 @@ SETTINGS = {"transaction.partition.verification.enable": "false"}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """A broker with an open transaction in t-0, a committed one, and an unknown one in t-1."""
+    """A broker with an open and a committed transaction in t-0."""
     with Broker(SETTINGS) as broker:
         create_topic(broker.bootstrap_servers, "t", 2)
         for name in ("open", "done"):

@@ -136,8 +136,8 @@ def test_the_wheel_says_what_is_public(environment: Path, tmp_path: Path) -> Non
 def with_clients(environment: Path) -> Path:
     """The interpreter of the environment, with pytest and the client libraries added.
 
-    They are last on its path. The checkout is only linked from there, and the link is not followed,
-    so `coordinator_server` is that of the wheel.
+    The libraries are last on the interpreter's path. Their directory only links to the checkout,
+    and the link is not followed, so `coordinator_server` is imported from the wheel.
     """
     python = environment / "python"
     script = "import sysconfig; print(sysconfig.get_path('purelib'))"

@@ -85,7 +85,7 @@ class KilledBroker(ABC):
 
     @abstractmethod
     def _expectation(self) -> Callable[[], None]:
-        """Record the acknowledged requests while the broker is down; return their check."""
+        """Record the acknowledged requests while the broker is down; return a check of them."""
 
     def kill_and_check(self) -> None:
         """Run one round: load, kill -9 at a random moment, restart, check."""

@@ -60,7 +60,7 @@ class InlineFlusher(Flusher):
 
 
 class HeldStepRunner(StepRunner):
-    """Runs the steps of requests, which `MemoryBroker.begin` holds back."""
+    """Runs the steps of requests, unless `MemoryBroker.begin` holds the steps back."""
 
     __slots__ = ("held",)
 
@@ -77,12 +77,12 @@ class HeldStepRunner(StepRunner):
 
 
 class MemoryBroker:
-    """The brokers of a process on a disk in memory; the first one is meant where none is named.
+    """The brokers of a process on a disk in memory; methods use the first broker by default.
 
     Time stands still: `turn` runs queued callbacks, `advance` moves the time. An exception in a
-    handler is raised to the sender of the request, or at the end of the test. `defaults` are
-    settings of a subclass. Steps run to their end at once, or with `has_real_steps` in slices of
-    the machine's time.
+    handler is raised to the sender of the request, or at the end of the test. Subclasses set
+    `defaults`, their settings. The steps of a request run to their end at once; with
+    `has_real_steps` they pause as in a real broker, measured in real time.
     """
 
     defaults: Mapping[str, str] = {}
@@ -197,7 +197,7 @@ class MemoryBroker:
         client_id: str | None = "test",
         node_id: int | None = None,
     ) -> SentRequest:
-        """Send a request; return it, maybe unanswered. The default version is the newest.
+        """Send a request and return the SentRequest. The default version is the newest.
 
         Raises the exception of the handler.
         """

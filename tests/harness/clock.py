@@ -109,7 +109,7 @@ class ManualClock(VirtualClock):
         return [timer for _, _, timer in self._timers._entries if not timer.is_over]
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        """Set a timer, or none that ever fires with `runs_maintenance=False`."""
+        """Set a timer; with `runs_maintenance=False` the timer never fires."""
         if not self.runs_maintenance:
             return _Callback(callback)
         return super().call_maintenance(delay, callback)

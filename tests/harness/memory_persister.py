@@ -40,7 +40,7 @@ class KeptState:
 
 
 class MemoryPersister:
-    """Stores what it gets; an unknown key is INVALID_REQUEST, as in Kafka's coordinator."""
+    """Stores states; a request for an unknown key gets INVALID_REQUEST, as in Kafka."""
 
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, KeptState] = {}

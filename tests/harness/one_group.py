@@ -68,21 +68,21 @@ _SPECS = {spec.request_type: spec for spec in SPECS}
 class KilledError(BaseException):
     """The process dies after an append: appended records stay in the log, and no response is sent.
 
-    A BaseException, so that no error boundary for bugs catches it.
+    This is a BaseException, so that no error boundary for bugs catches it.
     """
 
 
 class ViolationError(BaseException):
-    """An invariant is violated inside a drain.
+    """An invariant is violated while the group's task runs.
 
-    A BaseException, so that no error boundary for bugs catches it.
+    This is a BaseException, so that no error boundary for bugs catches it.
     """
 
 
 class Answer:
-    """The call of one request, which receives its response; a second response is a failure.
+    """The call of one request: receives the response, and fails on a second response.
 
-    `on_answer` is called with the response; `note` belongs to the watcher.
+    `on_answer` is called once the response is there; `note` is free for the `Watcher` to use.
     """
 
     connection = None
@@ -162,7 +162,7 @@ class Answer:
 
 
 def answer_of(reply: object) -> Answer:
-    """Return the call behind a core reply: of a request, of a part of one, or of a merged call."""
+    """Return the Answer to which a reply leads, through merged calls and parts of requests."""
     call: Any = reply
     while not isinstance(call, Answer):
         call = call.fan_in.call if isinstance(call, Part) else call.call
@@ -170,13 +170,13 @@ def answer_of(reply: object) -> Answer:
 
 
 class Watcher:
-    """Callbacks for each step inside a drain; this base class ignores them."""
+    """Callbacks for each step of the group's task; in this base class they do nothing."""
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Called before a request is handled."""
 
     def refused(self, answer: Answer, response: Message) -> None:
-        """Called when a request was answered without the group."""
+        """Called when the coordinator answered a request itself, without the group."""
 
     def handled(self, answer: Answer) -> None:
         """Called when the group has handled a request; its writes are not settled yet."""
@@ -188,7 +188,7 @@ class Watcher:
         """Called when the log has accepted or refused the records."""
 
     def settled(self) -> None:
-        """Called when all writes of a drain are settled, before its responses are sent."""
+        """Called when all writes of a run of the task are settled, before responses are sent."""
 
     def moved(self, group: GroupMetadata, source: GroupState, target: GroupState) -> None:
         """Called when the group has changed its state."""
@@ -720,7 +720,7 @@ class OneGroupBroker:
         self.settle()
 
     def settle(self) -> None:
-        """Run the scheduled callbacks, unless requests are being collected for one drain."""
+        """Run the scheduled callbacks, unless `one_drain` is collecting requests."""
         if not self._batching:
             self.clock.turn()
 
@@ -790,7 +790,7 @@ class OneGroupBroker:
         return group
 
     def check_replay_law(self) -> None:
-        """Check that a replay gives the durable state; at rest the soft state must match too."""
+        """Check that a replay of the log restores the group; at rest, all recorded fields too."""
         replayed, group = self.replayed(), self.any_group
         if group is None:
             return
@@ -817,7 +817,7 @@ class OneGroupBroker:
         self.explained.append(rebalance)
 
     def in_place_of(self, kind: GroupKind, group: Group) -> Group:
-        """Return a group of another kind; a classic group reports its transitions here."""
+        """Return a new group of this kind to replace `group`; a classic one is a WatchedGroup."""
         if kind is not GroupKind.CLASSIC:
             return in_place_of(kind, group)
         blank = self.groups.new_group(group.group_id)
@@ -828,7 +828,7 @@ class OneGroupBroker:
     def find_persister(self) -> Any:
         """Return the share coordinator.
 
-        A method, because small worlds are copied with all attributes.
+        This is a method, because small worlds are copied with all attributes.
         """
         return self.persister
 

@@ -1,4 +1,4 @@
-"""Accounts of rebalances for tests of the journal."""
+"""Rebalances for tests of the journal of rebalances."""
 
 from __future__ import annotations
 

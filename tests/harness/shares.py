@@ -79,7 +79,7 @@ class ShareRequests(MemoryBroker):
     ) -> SentRequest:
         """Send a ShareFetch that waits 500 ms by default; return its call.
 
-        `meanwhile` is called behind the step with its number.
+        `meanwhile` is (N, function): the function is called after step N of the request.
         """
         fields = {
             "max_wait_ms": 500,

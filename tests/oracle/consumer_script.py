@@ -282,7 +282,7 @@ def _wait_for_epoch(cluster: Cluster, group: str, epoch: int) -> None:
 
 
 def _wait_until_resolved(cluster: Cluster, member: Any) -> None:
-    """Wait until an expression without matches is resolved, as a later one then is."""
+    """Wait until all earlier expressions are resolved, by waiting for a new one with matches."""
     other = member("resolved", "a", subscribed_topic_regex="t.*").join()
     _wait_for_epoch(cluster, "resolved", 2)
     other.leave()

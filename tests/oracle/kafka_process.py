@@ -112,7 +112,7 @@ def _archive_classes() -> None:
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
     """Return the output of Kafka's DumpLogSegments; fail if it reports a fault."""
     names = ",".join(map(str, files))
-    for package in ("org.apache.kafka", "kafka"):  # Kafka 4.2 has the older name.
+    for package in ("org.apache.kafka", "kafka"):  # Up to Kafka 4.2 the package is `kafka`.
         command = java(f"{package}.tools.DumpLogSegments", *options, "--files", names)
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if "ClassNotFoundException" not in done.stderr:

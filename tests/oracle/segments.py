@@ -3,8 +3,8 @@
     python -m tests.oracle.segments [DIRECTORY]
 
 `GroupLife.java` plays the events of the groups. Kafka is restarted between the offsets that expire
-and the other events, so that the logs have two leader epochs, and once more for `expected.json`:
-the groups as a Kafka describes them that has loaded these logs.
+and the other events, so that the logs have two leader epochs. After one more restart, Kafka has
+loaded the groups from these logs, and `expected.json` records its description of the groups.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ class Cluster(GroupCluster):
 
 
 def shown_partitions(group: str, partitions: Iterable[int]) -> list[int]:
-    """Return the sorted partitions, or only their number where just that is deterministic."""
+    """Return the sorted partitions; only their number for groups whose assignment is random."""
     listed = sorted(partitions)
     return [len(listed)] if group in SPREAD else listed
 

@@ -321,7 +321,7 @@ def wake(cluster: Cluster, groups: Iterable[str]) -> None:
 
 
 def uncounted(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group's description as it is before its topics are evaluated after loading."""
+    """Return a group's description in the form after loading, before topics are evaluated."""
     epoch, subtopologies = described["topology"]
     as_asked = {
         subtopology_id: (*one[:2], *map(_as_asked, one[2:]))

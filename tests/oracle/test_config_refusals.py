@@ -108,7 +108,7 @@ def _config_answers(addresses: Addresses) -> dict[str, Any]:
 
 
 def _quota_answers(addresses: Addresses) -> list[Any]:
-    """Return the answers to as many quota changes as allowed, and to one more."""
+    """Return the answers to the maximum number of quota changes in a request, and to one more."""
     *_, (_, client) = _clients(addresses)
     users: list[Names] = [[("user", f"u{number}")] for number in range(MOST + 1)]
     keys = ("producer_byte_rate", "consumer_byte_rate")

@@ -1,8 +1,8 @@
 """Consumer groups in `__consumer_offsets` are interchangeable between our broker and Kafka.
 
 The same requests to our broker and to a Kafka with the same topics write the same records. Kafka's
-dump tool reads ours. A Kafka with our log describes the same groups, and our broker does with
-Kafka's log.
+dump tool reads our records. A Kafka with our log describes the same groups, and so does our broker
+with Kafka's log.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
 def records(data: Path) -> dict[str, list[Written]]:
     """Return the records of each group in log order, without times.
 
-    Target assignments of several members, in Kafka in hash table order, are sorted by id.
+    Kafka writes target assignments in hash table order, so they are sorted by member id.
     """
     return {
         group: with_sorted_runs(

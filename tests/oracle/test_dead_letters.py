@@ -77,7 +77,7 @@ def consumed(bootstrap: str, topic: str, count: int) -> list[str]:
 
 
 def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[list[str], list[str]]:
-    """Let a member process the records as told by them; return its records and the queue's."""
+    """Let a member do what each record says; return the member's and the queue's records."""
     directory.mkdir()
     with broker_of(kind, directory) as bootstrap:
         create_topic(bootstrap, TOPIC)
@@ -105,8 +105,8 @@ def test_a_java_consumer_sees_the_records_that_another_has_rejected(
 ) -> None:
     """The queue is created, and gets the same dead letters as in Kafka.
 
-    These are the rejected records and the one that was released too often. The member gets the same
-    records equally often.
+    Dead letters are the rejected records and the one that was released too often. The member gets
+    each record as often as with Kafka.
     """
     theirs = played("theirs", tmp_path / "theirs", "dlq.jobs", copies=copies)
     ours = played("ours", tmp_path / "ours", "dlq.jobs", copies=copies)

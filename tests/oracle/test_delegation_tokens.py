@@ -29,7 +29,7 @@ def _pair(directory: Path, more: dict[str, str]) -> Iterator[Pair]:
 
 
 def differences(pair: Pair, scenario: Callable[[Asked], None]) -> str:
-    """Return the differences between the answers of the two."""
+    """Return the differences between Kafka's and our broker's answers."""
     told = []
     for brokers in pair:
         with asked(brokers) as one:

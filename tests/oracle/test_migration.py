@@ -20,7 +20,7 @@ OF_KAFKA = {
 
 @pytest.mark.nightly
 def test_what_groups_have_goes_to_kafka_and_back(tmp_path: Path) -> None:
-    """Group offsets, share-group start offsets and group configs are equal in Kafka and afterwards.
+    """Group offsets, share-group start offsets and group configs are equal after each copy.
 
     In Kafka the streams group continues from its offsets.
     """

@@ -58,7 +58,7 @@ def test_apis_and_features(tmp_path: Path) -> None:
 
 
 def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make reference` gives each suite a directory that does not exist yet."""
+    """KafkaCluster creates its directory: that of `make reference` does not exist yet."""
     for name in ("_launch", "_wait_until_whole"):
         monkeypatch.setattr(KafkaCluster, name, lambda *_: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)

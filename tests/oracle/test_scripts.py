@@ -1,4 +1,4 @@
-"""Kafka's command-line tools and ours, side by side on a Kafka, and on our broker."""
+"""Kafka's command-line tools and ours print the same, both on a Kafka and on our broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def broker(
         apache.end()
 
 
-# Nightly. Every run compares our tools with Kafka's recorded output instead: tests/scripts.
+# Outside of nightly runs, tests/scripts compares our tools with Kafka's recorded output.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("kind", "area"),

@@ -72,7 +72,7 @@ def produce(bootstrap: str) -> None:
 
 
 def commit_often(bootstrap: str) -> None:
-    """Commit more offsets for a group than compaction at a start leaves."""
+    """Commit so many offsets that compaction at the next start removes some of them."""
     admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
     partitions = [kafka.TopicPartition("wide", number) for number in range(COMMIT_PARTITIONS)]
     for number in range(COMMIT_ROUNDS):

@@ -1,9 +1,9 @@
 """Share groups in both internal topics are interchangeable between our broker and Kafka.
 
 The topics are `__consumer_offsets` and `__share_group_state`. The same requests to our broker and
-to a Kafka with the same topics write the same records. Kafka's dump tool reads ours. A Kafka with
-our logs describes the same groups and delivers the remaining records, and our broker does with
-Kafka's logs.
+to a Kafka with the same topics write the same records. Kafka's dump tool reads our records. A Kafka
+with our logs describes the same groups and delivers the remaining records, and so does our broker
+with Kafka's logs.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def plain(group: str, value: Any) -> Any:
 
 
 def in_order(group: str, topics: list[Any]) -> None:
-    """Sort topics by id, with the partitions that the script shows."""
+    """Sort topics by id, and replace their partitions by `shown_partitions`."""
     topics.sort(key=lambda one: one.topic_id)
     for topic in topics:
         topic.partitions = shown_partitions(group, topic.partitions)

@@ -1,7 +1,7 @@
 """`__share_group_state` is interchangeable between our broker and Kafka.
 
-The same requests to a Kafka and to our broker, which has its topic ids, write the same state
-records. Kafka's dump tool reads ours. A Kafka continues with our log, and our broker with Kafka's.
+The same requests to a Kafka and to our broker, which uses Kafka's topic ids, write the same state
+records. Kafka's dump tool reads our log. A Kafka continues with our log, our broker with Kafka's.
 """
 
 from __future__ import annotations

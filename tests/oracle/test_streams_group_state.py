@@ -1,8 +1,8 @@
 """Streams groups in `__consumer_offsets` are interchangeable between our broker and Kafka.
 
 The same requests to our broker and to a Kafka with the same topics write the same records. Kafka's
-dump tool reads ours. A Kafka with our log describes the same groups, and our broker does with
-Kafka's log.
+dump tool reads our records. A Kafka with our log describes the same groups, and so does our broker
+with Kafka's log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`__transaction_state` and its partitions are interchangeable between our broker and Kafka.
 
 The same requests to our broker and to a Kafka write the same transaction log. Kafka's dump tool
-reads ours. A Kafka with our files continues with our transactional ids, and our broker with
+reads our log. A Kafka with our files continues with our transactional ids, and our broker with
 Kafka's.
 """
 

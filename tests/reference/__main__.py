@@ -5,7 +5,7 @@
 The release is fetched; its message definitions, settings, error codes, APIs, features and tool
 options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). A line has
 the first part of an answer that differs, and the names of all answers that differ in the same way.
-What differs is recorded again: names whose answers vary are listed separately. The last lines list
+Answers that differ are recorded again; answers that vary are listed separately. The last lines list
 what a person has to decide. Without `--suites` all suites are recorded, which takes an hour;
 `--suites none` only compares. `--only 'share_*'` records the scenarios whose names match.
 

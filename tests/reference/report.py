@@ -1,4 +1,4 @@
-"""Describe in one line each how the answers of two releases differ."""
+"""Describe how the answers of two releases differ, with one line per kind of difference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Recording(NamedTuple):
     """A suite's answers in the project's recording and in the new one, by name.
 
     `unstable` are the names whose answers were not the same each time, for instance because the
-    machine was too busy. They do not count as differences of the release.
+    machine was too busy. Unstable answers do not count as differences of the release.
     """
 
     before: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Recording(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The number of differences, a line for each group of equal ones, and unstable names."""
+    """The number of differences, a line for each group of equal differences, and unstable names."""
 
     total: int
     lines: list[str]
@@ -37,7 +37,7 @@ class Report(NamedTuple):
 
     @property
     def described(self) -> list[str]:
-        """Return the lines, and one that names the unstable answers."""
+        """Return the lines, and a line that names the unstable answers, if any."""
         if not self.unstable:
             return self.lines
         return [*self.lines, f"not the same each time: {', '.join(self.unstable)}"]

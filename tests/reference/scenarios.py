@@ -51,7 +51,7 @@ class Part(NamedTuple):
         return cls(**json.loads(file.read_text())) if file.exists() else None
 
     def write(self, file: Path) -> None:
-        """Write the part for the next run, all of it or nothing."""
+        """Write the part for the next run, atomically."""
         unfinished = file.with_suffix(".tmp")
         unfinished.write_text(json.dumps(self._asdict()))
         unfinished.rename(file)
@@ -161,9 +161,10 @@ def _play_c(start: Callable[[], Any], *some: Any) -> Part:
 def played(
     player: Callable[..., Player], wanted: Sequence[Scenario], before: Mapping[str, Any]
 ) -> Part:
-    """Play scenarios twice, and twice more, on a calmer machine, if their answers vary or differ.
+    """Play scenarios twice; replay twice those whose answers vary or differ from the recording.
 
-    The later answers count: a busy machine can delay a response beyond a scenario's wait.
+    The replay runs fewer scenarios at a time, and its answers count: on a busy machine a response
+    can come after a scenario has stopped waiting.
     """
     first = player(patience=_PATIENCE)
     found = Answers.gather([first.play(wanted) for _ in range(_TIMES)])

@@ -1,4 +1,4 @@
-"""Record our recorded suites again from another release of Kafka, in a separate directory."""
+"""Record the suites from another release of Kafka, into a separate directory."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ Suite = Callable[[Path, Path], Recording]
 
 
 def repeated(record: Suite) -> Suite:
-    """Return a suite that is recorded once more if anything differs, and tells what varied."""
+    """Return a suite that records twice if answers differ, to find answers that vary by chance."""
 
     def suite(out: Path, work: Path) -> Recording:
         work.mkdir(parents=True)

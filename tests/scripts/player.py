@@ -264,9 +264,9 @@ def read_case(line: str) -> Case:
 
 
 class Player:
-    """Play cases on one broker with the tools of one side; `prefix` begins the names of that side.
+    """Play cases on a broker with Kafka's tools or ours; resource names begin with `prefix`.
 
-    Groups and ACLs of the other side, whose names begin with `hidden`, are left out of the output.
+    Groups and ACLs whose names begin with `hidden`, from the other tools, are left out.
     `control` stops and starts the brokers of a process with several brokers.
     """
 

@@ -5,7 +5,7 @@
     python -m tests.conformance.access show    [--only 'Metadata*']
 
 `record` starts a new Kafka twice, plays all cells in another order the second time, and keeps the
-answers that were equal. Others are listed as unstable; there must be none.
+answers that were equal. Answers that differ are listed as unstable; there must be none.
 """
 
 from __future__ import annotations

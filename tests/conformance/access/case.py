@@ -28,8 +28,8 @@ class Case(NamedTuple):
     """A request of an API, and the resources that it names.
 
     In names "@" stands for the cell, if cells must not share a resource. `prepare` creates
-    resources for all cells at once. `shown` are lists in the answer that may contain unrelated
-    entries, with the name of their name field: only the cell's entries are compared, sorted.
+    resources for all cells at once. `shown` has (list field, name field) of lists in the answer
+    that may contain other cells' entries: only this cell's entries are compared, sorted.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
     @property
     def needs(self) -> list[Need]:
-        """Return the table's checks in order, for the resource types of this case."""
+        """Return the API's checks from the authorization table for the case's resource types."""
         asked = dict.fromkeys(
             (check.operation, check.resource_type) for check in TABLE[self.api].all_checks
         )

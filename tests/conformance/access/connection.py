@@ -37,12 +37,12 @@ class Connection:
         self._wire.socket.close()
 
     def ask(self, api: str, version: int, fields: Fields) -> Any:
-        """Return the response as JSON, or a note that there was none and it closed."""
+        """Return the response as JSON; SILENT or CLOSED if the broker sent none."""
         spec = SPEC_BY_NAME[api]
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
             if fields.items() >= _WITHOUT_ANSWER.items():
-                # The first request has no response if the next response belongs to this request.
+                # Produce with acks=0 has no response: the next response must be to ApiVersions.
                 self._wire.send(API_VERSIONS_REQUEST)
             answer = self._wire.receive()
         except TimeoutError:

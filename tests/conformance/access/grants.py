@@ -1,7 +1,7 @@
 """The ACLs of a cell's principal, by the name of a grant.
 
-They are derived from the checks of the API's row in the table, by default for all resources of the
-cell.
+The ACLs are derived from the API's checks in the authorization table, by default for all resources
+of the cell.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def grants_of(case: Case) -> dict[str, Grant]:
 
 
 def _of_one(number: int, count: int) -> dict[str, Grant]:
-    """Return the grants about one of several checks."""
+    """Return the grants that deny, omit or isolate the check with this index."""
 
     def rest(acls: _Acls) -> list[Need]:
         return [*acls.needs[:number], *acls.needs[number + 1 :]]

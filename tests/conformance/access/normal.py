@@ -36,7 +36,7 @@ _NEEDS = re.compile(r"^Request .* needs ", re.DOTALL)
 
 
 class Normal:
-    """Makes the answers of different worlds comparable."""
+    """Makes the answers of different brokers comparable."""
 
     def __init__(self, world: World) -> None:
         self._names = {topic_id: f"id of {name}" for name, topic_id in world.topic_ids.items()}

@@ -61,7 +61,7 @@ class World:
     def ask_until(
         self, api: str, version: int, fields: Fields, errors: Callable[[Any], Iterable[int]]
     ) -> Any:
-        """Retry until there is no error of a loading broker; fail at any other error."""
+        """Retry while the broker returns errors of loading; fail at any other error."""
 
         def attempt() -> Any:
             answer = self.admin.must(api, version, fields)
@@ -293,7 +293,7 @@ def own_producers(world: World, cells: Sequence[Cell]) -> None:
 
 
 def own_transactions(world: World, cells: Sequence[Cell]) -> None:
-    """Begin a transaction in topics for writing for each of those transactional ids."""
+    """Call `own_producers`, then begin a transaction per producer in the topics for writing."""
     own_producers(world, cells)
     for cell in cells:
         for one in cell.transactional_ids:

@@ -36,7 +36,7 @@ _LONGEST = b"\xff" * 9 + b"\x01"
 
 
 class Case(NamedTuple):
-    """A case. Its topic has its name; `transactional` begins a transaction first."""
+    """A case, which has a topic of that name; `transactional` begins a transaction first."""
 
     name: str
     batches: tuple[Odd, ...]

@@ -79,7 +79,7 @@ class Rec(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A batch of a case. `raw` replaces all of it; `own` uses the producer of the case."""
+    """A batch of a case. `raw` replaces the whole batch; `own` uses the case's producer."""
 
     records: tuple[Rec, ...] = (Rec(),)
     section: bytes | None = None

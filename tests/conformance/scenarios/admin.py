@@ -53,7 +53,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.each(state=["empty", "preparing", "completing", "stable"])
 def described_with_a_pending_id(t: Stage, state: str) -> None:
-    """A pending member id does not show in {state}."""
+    """Descriptions of a group in {state} do not show a pending member id."""
     t.reach(state, "A")
     t.setup(t.member("X").join_now)
     t.state()
@@ -84,7 +84,7 @@ def authorized_operations(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def error_messages_of_describe(t: Stage) -> None:
-    """Which messages has DescribeGroups v6 for a known and an unknown group?"""
+    """Which messages does DescribeGroups v6 return for a known and an unknown group?"""
     t.reach("stable", "A")
     answer = t.raw("DescribeGroups", 6, {"groups": [t.g, t.group("none")]})
     t.rec(
@@ -98,7 +98,7 @@ def error_messages_of_describe(t: Stage) -> None:
 
 @AREA.scenario
 def identities(t: Stage) -> None:
-    """Which forms have member ids, client ids and hosts of dynamic and static members?"""
+    """What form do member ids, client ids and hosts of dynamic and static members have?"""
     a = t.member("A", client_id="client one", v=3)
     b = t.member("B", client_id="client two", inst="instance-b")
     join = a.join()
@@ -235,7 +235,7 @@ def _find(t: Stage, version: int, label: str, **body: Any) -> None:
 
 @AREA.each(version=range(7))
 def coordinator_fields(t: Stage, version: int) -> None:
-    """Which fields has FindCoordinator v{version}: messages, and host and port beside an error?"""
+    """Which fields does FindCoordinator v{version} return: messages, host and port of an error?"""
     for key_type in (0, 1, 2, 3, -1):
         for key in (t.g, ""):
             keys = {"key": key} if version < 4 else {"coordinator_keys": [key]}
@@ -290,7 +290,7 @@ def cluster_and_node_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_with_messages(t: Stage) -> None:
-    """Which messages has DeleteGroups 3 for unknown, empty and stable groups?"""
+    """Which messages does DeleteGroups 3 return for unknown, empty and stable groups?"""
     t.ask("DeleteGroups", 3, {"groups_names": [t.g]})
     t.commit([(t.t1, 0, 5)])
     t.ask("DeleteGroups", 3, {"groups_names": [t.g]})

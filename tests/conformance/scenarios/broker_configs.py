@@ -365,7 +365,7 @@ def replaced(t: Stage) -> None:
 
 @AREA.scenario
 def names_of_brokers(t: Stage) -> None:
-    """What do resource names return that are not this broker's id?"""
+    """What is the error for resource names that are not this broker's id?"""
     clean(t)
     for name in ("2", "x", "-1", "2147483648", " 1", "1 ", "1.0", "+1", "01"):
         alter(t, f"{name!r}", name, ("log.retention.ms", SET, "5000"))
@@ -404,7 +404,7 @@ def only_validated(t: Stage) -> None:
 
 @AREA.each(version=[1, 2, 3, 4])
 def whole_descriptions(t: Stage, version: int) -> None:
-    """Which fields has DescribeConfigs {version} for a broker and for the cluster?"""
+    """Which fields does DescribeConfigs {version} return for a broker and for the cluster?"""
     clean(t)
     alter(t, "one", NODE, ("log.retention.ms", SET, "5000"))
     alter(t, "all", ALL, ("log.retention.ms", SET, "6000"))
@@ -421,7 +421,7 @@ def whole_descriptions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def relations(t: Stage) -> None:
-    """Which values must fit each other: local retention, limits per address, the cleaner's?"""
+    """Which configs limit each other: local retention, limits per address, the log cleaner?"""
     clean(t)
     alter(t, "retention", NODE, ("log.retention.ms", SET, "5000"))
     alter(t, "and size", NODE, ("log.retention.bytes", SET, "5000"))

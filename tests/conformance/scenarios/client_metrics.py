@@ -100,7 +100,7 @@ class Subscription:
 
 @AREA.scenario
 def configs_described(t: Stage) -> None:
-    """How is a resource described that is missing, has some configs, all, and none again?"""
+    """How is a resource described if missing, with some configs, with all, and again with none?"""
     one = Subscription(t)
     one.describe("missing")
     one.is_listed("missing")

@@ -13,7 +13,7 @@ AREA = Area("consumer848")
 
 @AREA.scenario
 def epochs_fence(t: Stage) -> None:
-    """A member sends other epochs than its own."""
+    """A member sends epochs that are not its own."""
     a = WholeConsumer(t, "A")
     a.join()
     a.hb("epoch + 1", member_epoch=a.epoch + 1)
@@ -104,7 +104,7 @@ def regex_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def list_filters(t: Stage) -> None:
-    """ListGroups has filters of types and states."""
+    """ListGroups filters by group types and states."""
     WholeConsumer(t, "A").join()
     for version, body in (
         (4, {}),

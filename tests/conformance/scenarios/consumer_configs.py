@@ -24,7 +24,7 @@ def names_of_all(t: Stage) -> None:
 
 @AREA.each(version=[1, 2, 3, 4])
 def whole_descriptions(t: Stage, version: int) -> None:
-    """Which fields has DescribeConfigs {version}, before and after a config is changed?"""
+    """Which fields does DescribeConfigs {version} return before and after a config change?"""
     for label in ("before", "after"):
         resource = {"resource_type": GROUP, "resource_name": t.g}
         body = {"resources": [resource | {"configuration_keys": [SESSION, INTERVAL]}]}
@@ -123,7 +123,7 @@ def settings_outlive_the_group(t: Stage) -> None:
 
 @AREA.each(version=[0, 1])
 def groups_with_settings_are_listed(t: Stage, version: int) -> None:
-    """ListConfigResources {version}: are groups listed that have settings?"""
+    """Does ListConfigResources {version} list the groups that have configs?"""
     group_settings.use(t, consumer_heartbeat_interval_ms=200)
     ConsumerMember(t, "A", group=t.group("without")).join()
     body = {"resource_types": [GROUP]} if version >= 1 else {}

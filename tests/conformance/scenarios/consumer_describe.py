@@ -162,7 +162,7 @@ def deleted_topics_are_left_out(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def found_like_any_group(t: Stage) -> None:
-    """What do FindCoordinator and strangers' classic requests return for a consumer group?"""
+    """What do FindCoordinator and classic requests of non-members return for a consumer group?"""
     in_state(t, "Stable")
     answer = t.raw("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": [t.g]})
     t.rec("found", error(answer["coordinators"][0]["error_code"]))

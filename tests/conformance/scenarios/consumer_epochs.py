@@ -1,4 +1,4 @@
-"""Member epochs: which ones a heartbeat may have in which state, and when members are fenced."""
+"""Member epochs: which epochs a heartbeat may have in each state, and when members are fenced."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def first_with_offsets_topic(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def whole_answers(t: Stage, version: int) -> None:
-    """Which fields have the answers to a join, a heartbeat, a leave, and refused requests?"""
+    """Which fields do answers to a join, a heartbeat, a leave and refused requests have?"""
     a = ConsumerMember(t, "A", instance_id="i-A", version=version)
     for label, call in (("join", a.join), ("beat", a.beat), ("full", a.full)):
         whole(t, label, silently(t, call))

@@ -87,7 +87,7 @@ def described_as_another_kind(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_and_of_another_kind(t: Stage) -> None:
-    """The name of a deleted consumer group is free for a share group, and so on."""
+    """A deleted consumer group's name is free for a share group, then for a consumer group."""
     a = ConsumerMember(t, "A").joined()
     a.leave()
     t.delete_groups()

@@ -353,7 +353,7 @@ def matched_later_than_nothing(t: Stage) -> None:
 
 @AREA.scenario
 def offsets_topic_is_matched(t: Stage) -> None:
-    """Are internal topics matched? How many partitions of __consumer_offsets there are."""
+    """How many partitions of __consumer_offsets does a matching expression assign?"""
     a = ConsumerMember(t, "A", regex="__consumer_offset.")
     silently(t, a.join)
     resolved(t)

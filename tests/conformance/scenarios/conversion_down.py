@@ -404,7 +404,7 @@ def classic_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(version=[8, 9])
 def offsets_through_it(t: Stage, version: int) -> None:
-    """Offsets of both stay; M commits with OffsetCommit {version} before and after."""
+    """Offsets of A and M stay; M commits (OffsetCommit {version}) before and after A leaves."""
     a, (m,) = mixed(t)
     identity: dict[str, Any] = {"member_id": m.id, "version": version}
     commit(t, "A commits", (t.t3, 0, 5), member_id=a.id, epoch=a.epoch)

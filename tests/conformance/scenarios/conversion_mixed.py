@@ -228,7 +228,7 @@ def syncs(t: Stage, case: str) -> None:
 
 @AREA.each(version=[0, 1, 2, 3, 4, 5])
 def sync_versions(t: Stage, version: int) -> None:
-    """Which fields has the answer to SyncGroup {version}?"""
+    """Which fields does the answer to SyncGroup {version} have?"""
     _, m = mixed(t)
     pending = m.sync(version=version)
     silently(t, t.got, pending)

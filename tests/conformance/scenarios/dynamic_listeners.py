@@ -249,7 +249,7 @@ def own_settings(t: Stage) -> None:
 
 @AREA.scenario
 def taken_port(t: Stage) -> None:
-    """A port in use is not refused in time; the broker continues without the listener."""
+    """A listener with a port in use is accepted, but the broker continues without that listener."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT")
     with socket.create_server(("127.0.0.1", x.ports[0])):

@@ -31,7 +31,7 @@ def created_again(t: Stage, version: int, records: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def order_of_a_session(t: Stage, version: int) -> None:
-    """Which order has a session that was opened with an unknown and a known partition?"""
+    """In which order does a session list an unknown and a known partition?"""
     topic = _topic(t)
     a = Fetcher(t, version)
     places = [(topic, 1), (topic, 0)]
@@ -76,7 +76,7 @@ def fewer_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=VERSIONS)
 def forgotten(t: Stage, version: int) -> None:
-    """The same request forgets deleted topics and names them."""
+    """One request both fetches a deleted topic and forgets that topic."""
     place, other = (_topic(t), 0), (_topic(t, 1, suffix="other"), 0)
     a = Fetcher(t, version).opened(place, other)
     gone = (_of_version(t, a, place), 0)
@@ -90,7 +90,7 @@ def forgotten(t: Stage, version: int) -> None:
 
 
 def _topic(t: Stage, records: int = 0, partitions: int = 1, suffix: str = "own") -> str:
-    """Create a topic with records in its first partition, again with the same name if deleted."""
+    """Create a topic, or recreate it after `_delete`, with records in its first partition."""
     name = t.topic(partitions, suffix)
     t.coordinator_learns()
     if records:
@@ -105,5 +105,5 @@ def _delete(t: Stage, *places: Place) -> None:
 
 
 def _of_version(t: Stage, fetcher: Fetcher, place: Place) -> str | bytes:
-    """Return the fetcher's name for the topic, or the id, which stays after a recreation."""
+    """Return the topic as the fetcher names it: by name, or by its current topic id."""
     return topic_id(t, place[0]) if fetcher.version == BY_ID else place[0]

@@ -22,7 +22,7 @@ def reassigned(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def wrong_replicas(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} names no broker, unknown ones, and one twice."""
+    """AlterPartitionReassignments v{version} names no broker, unknown ones, or a broker twice."""
     name = t.topic(1)
     for replicas in ([], [2], [1, 2], [2, 1], [1, 1], [-1], [5, 3, 1, 1], [1, 1, 0], [1, -5, 7]):
         leaders.alter(t, name, {0: replicas}, str(replicas), version=version)
@@ -62,7 +62,7 @@ def no_topics(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def count_may_not_change(t: Stage) -> None:
-    """The flag of version 1 is returned, and invalid replicas are reported first."""
+    """allow_replication_factor_change is echoed; errors of the replicas take precedence."""
     name = t.topic(1)
     for replicas in ([1], [1, 1], [1, 2], []):
         note = str(replicas)

@@ -1,4 +1,4 @@
-"""Frames with invalid bytes: which are answered, which close the connection, which are awaited?"""
+"""Invalid frames: is each answered, does it close the connection, or does the broker wait?"""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def invalid_utf8(t: Stage) -> None:
 
 @AREA.scenario
 def null_topics_and_groups(t: Stage) -> None:
-    """Fields are null that must not be."""
+    """Fields that must not be null are null."""
     committed = {"group_id": "cf-none", "member_id": "", "topics": None}
     left = {"group_id": "cf-none", "members": None}
     joined = {"group_id": None, "protocol_type": "c"}

@@ -58,7 +58,7 @@ def values_of_a_config(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def configs_described(t: Stage) -> None:
-    """Which share group configs has DescribeConfigs, before and after one is set?"""
+    """Which share group configs does DescribeConfigs return, before and after one is set?"""
     t.rec("all", _configs(t))
     t.rec("set", looks.alter_configs(t, {"share.delivery.count.limit": "7"}))
     t.nap(0.1)
@@ -100,7 +100,7 @@ def operations_on_configs(t: Stage, operation: str) -> None:
 
 @AREA.scenario
 def configs_validated_only(t: Stage) -> None:
-    """A valid and an invalid value come with ValidateOnly, and for the empty group name."""
+    """Changes of a config are only validated, or are sent for the empty group name."""
     name = "share.delivery.count.limit"
     for value in ("3", "1"):
         t.rec(f"validate {value}", looks.alter_configs(t, {name: value}, validate_only=True))
@@ -384,7 +384,7 @@ _APIS = (
 
 @AREA.scenario
 def advertised_versions(t: Stage) -> None:
-    """Which API versions of share and streams groups has ApiVersions?"""
+    """Which versions of share and streams group APIs does ApiVersions return?"""
     answer = t.raw("ApiVersions", 4, {"client_software_name": "n", "client_software_version": "1"})
     ranges = {
         one["api_key"]: [one["min_version"], one["max_version"]] for one in answer["api_keys"]

@@ -223,9 +223,9 @@ def names_of_queues(t: Stage, name: str) -> None:
 
 @AREA.each(copy=_COPIED, count=[1, 3, 4])
 def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
-    """Records that were being written to the queue, delivered {count} times of 3, are sent again.
+    """Archiving records in a state that is read back are written to the queue again.
 
-    The state with them is read back. Copies of records: {copy}.
+    They were delivered {count} times; the limit is 3. Copies of records: {copy}.
     """
     queue = dlq.queue(t)
     configs = {COPY: copy, LIMIT: "3"}
@@ -240,7 +240,7 @@ def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
 
 @AREA.scenario
 def archiving_without_a_queue(t: Stage) -> None:
-    """Records that were being written to a queue without which the group is now are archived."""
+    """Archiving records in a state that is read back are archived if the group has no queue now."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, "", plain(5))
     dlq.stored_states(t, place, 0, [(1, 2, _ARCHIVING, 1)])

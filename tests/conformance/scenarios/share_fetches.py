@@ -16,7 +16,7 @@ AREA = Area("share_fetches")
 
 @AREA.each(most=[1, 4, 100])
 def several_partitions(t: Stage, most: int) -> None:
-    """At most {most} records of three partitions: the first partition changes with the epoch."""
+    """A fetch returns at most {most} records; the partition that comes first changes each time."""
     place, (a,) = group(t, "A", (), partitions=3)
     places = [(place[0], index) for index in range(3)]
     a.nothing(*places, note="opens")
@@ -30,7 +30,7 @@ def several_partitions(t: Stage, most: int) -> None:
 
 @AREA.scenario
 def whole_answers(t: Stage) -> None:
-    """Which fields have the answers to ShareFetch and ShareAcknowledge 1 and 2?"""
+    """Which fields do answers to ShareFetch and ShareAcknowledge 1 and 2 have?"""
     place, a = reader(t, (2, 2), share_record_lock_duration_ms="20000")
     for version in (1, 2):
         answer = t.setup(a.fetch, place, version=version, max_records=1)

@@ -12,7 +12,7 @@ AREA = Area("share_first_fetches")
 
 @AREA.each(index=[0, 1, 2], epoch=[0, 1, 2])
 def of_one_with_records(t: Stage, index: int, epoch: int) -> None:
-    """Of three partitions only {index} has records; the first read has epoch {epoch}."""
+    """Only partition {index} of three has records; the fetch at epoch {epoch} is the first read."""
     place, (a,) = group(t, "A", (), partitions=3)
     produce(t, (place[0], index), 2)
     places = [(place[0], one) for one in range(3)]

@@ -80,7 +80,7 @@ def interval_in_the_answer(t: Stage) -> None:
 
 @AREA.each(version=[1])
 def whole_answers(t: Stage, version: int) -> None:
-    """Which fields have the answers: join, unchanged, leave, error?"""
+    """Which fields do answers have: join, nothing changed, leave, error?"""
     a = ShareMember(t, "A")
     changes: list[dict[str, Any]] = [{}, {"member_epoch": -1}, {"member_epoch": 5}]
     answers = [t.setup(a.joined, t.t1) and a.heartbeat("unchanged")]
@@ -289,7 +289,7 @@ def interval_of_assignments(t: Stage, interval: str) -> None:
 
 @AREA.scenario
 def racks(t: Stage) -> None:
-    """How is a rack described that is set, kept and changed?"""
+    """How is a member's rack described when the rack is set, kept and changed?"""
     a = ShareMember(t, "A").joined(t.t1)
 
     def rack(label: str) -> None:

@@ -52,7 +52,7 @@ _RESETS = {"hour": "by_duration:PT1H", "nothing": "by_duration:PT0S"}
 
 @AREA.each(reset=["earliest", "latest", "hour", "nothing", "default"])
 def first_offset(t: Stage, reset: str) -> None:
-    """With share.auto.offset.reset {reset}, which records around the first fetch come?"""
+    """With share.auto.offset.reset {reset}, is a record before or after the first fetch read?"""
     topic = looks.topic(t)
     if reset != "default":
         looks.configure(t, {"share.auto.offset.reset": _RESETS.get(reset, reset)})
@@ -196,7 +196,7 @@ def altered(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def altered_after_the_session_was_closed(t: Stage) -> None:
-    """While its connection is open, the state stays in memory and is not read again."""
+    """If a closed session's connection stays open, altered offsets apply once a write fails."""
     place, a = reader(t, (3, 3))
     a.fetch(place)
     a.acknowledge([(0, 5, ACCEPT)])
@@ -229,7 +229,7 @@ def altered_to(t: Stage, offset: int) -> None:
 
 @AREA.scenario
 def altered_while_a_session_is_open(t: Stage) -> None:
-    """The empty group's start offset is altered, and an open session is told."""
+    """The empty group's start offset is altered; an open session gets an error."""
     place, a = reader(t, (3, 3))
     a.fetch(place, max_records=1)
     t.setup(a.leave)
@@ -253,7 +253,7 @@ def altered_in_part(t: Stage) -> None:
 
 @AREA.each(what=["alter", "delete"])
 def of_a_group_without_a_name(t: Stage, what: str) -> None:
-    """{what} offsets of the group with the empty name, and of a group that this creates."""
+    """{what} offsets of a group with an empty name, and of a group that does not exist yet."""
     topic: dict[str, Any] = {"topic_name": t.t1}
     if what == "alter":
         topic["partitions"] = [{"partition_index": 0, "start_offset": 0}]

@@ -42,7 +42,7 @@ def wrong_epochs(t: Stage, epoch: int) -> None:
 
 @AREA.scenario
 def acknowledge_cannot_open(t: Stage) -> None:
-    """ShareAcknowledge has epoch 0: without a session, in one, and without acknowledgements."""
+    """ShareAcknowledge with epoch 0 is sent without a session, in a session, and empty."""
     place, a = reader(t)
     a.acknowledge([(0, 0, ACCEPT)], "before", share_session_epoch=OPEN)
     a.acknowledge([], "before, empty", share_session_epoch=OPEN)

@@ -75,7 +75,7 @@ def unknown_partition(t: Stage, index: int) -> None:
 
 @AREA.each(index=[-1, 7])
 def unknown_partition_acknowledged(t: Stage, index: int) -> None:
-    """Partition {index} is acknowledged with fetches that read nothing, renew, or close."""
+    """Fetches that read nothing, renew or close acknowledge records of partition {index}."""
     place, (a,) = _members(t)
     unknown = (place[0], index)
     nothing: dict[str, Any] = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "wait_ms": 0}
@@ -141,7 +141,7 @@ def one_deleted_of_two_acknowledged(t: Stage) -> None:
 
 @AREA.scenario
 def created_again(t: Stage) -> None:
-    """The topic of a session is recreated; the new id is added, the old one forgotten."""
+    """The topic of a session is recreated; the session adds the new id and forgets the old id."""
     place, (a,) = _members(t)
     a.fetch(place)
     gone = (topic_id(t, place[0]), 0)
@@ -293,7 +293,7 @@ def _members(
 
 
 def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
-    """Like `_members` with a second topic; both are empty, and in the session."""
+    """Like `_members` with a second topic; both topics are empty, and in the session."""
     place, (a,) = _members(t, ())
     other = (looks.topic(t, suffix="other"), 0)
     t.recording = False

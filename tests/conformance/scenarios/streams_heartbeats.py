@@ -74,7 +74,7 @@ def later_request(t: Stage, field: str) -> None:
 
 @AREA.scenario
 def first_steps(t: Stage) -> None:
-    """Which epochs and tasks has a group without internal topics from first to last heartbeat?"""
+    """Which epochs and tasks does a member get from joining to leaving, without internal topics?"""
     a = StreamsMember(t, "A", simple(t.t3))
     a.join()
     streams.described(t)
@@ -89,7 +89,7 @@ def first_steps(t: Stage) -> None:
 
 @AREA.scenario
 def whole_answers(t: Stage) -> None:
-    """Which fields have the answers: join, normal heartbeat, leave, error?"""
+    """Which fields do answers have: join, normal heartbeat, leave, error?"""
     a = StreamsMember(t, "A", simple(t.t1))
 
     def told(note: str, answer: Any) -> None:
@@ -107,7 +107,7 @@ def whole_answers(t: Stage) -> None:
 
 @AREA.scenario
 def whole_description(t: Stage) -> None:
-    """How is a member described that sets every field?"""
+    """How is a member described if its heartbeat sets every field?"""
     a = StreamsMember(t, "A", simple(t.t1))
     endpoint = {"host": "here", "port": 65535}
     tags = [{"key": "zone", "value": "z1"}, {"key": "rack", "value": "r1"}]
@@ -417,7 +417,7 @@ def _offsets(*tasks: tuple[str, int, int]) -> list[dict[str, Any]]:
 
 @AREA.scenario
 def reported_offsets(t: Stage) -> None:
-    """Which reported offsets of tasks are described, and when are they forgotten?"""
+    """Which reported task offsets does a description have, and when are they forgotten?"""
     a, b = (StreamsMember(t, name, simple(t.t3)) for name in "AB")
 
     look = partial(_look_at_offsets, t)

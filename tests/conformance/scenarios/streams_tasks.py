@@ -80,7 +80,7 @@ def standbys_without_a_state(t: Stage) -> None:
 
 @AREA.scenario
 def standbys_in_one_process(t: Stage) -> None:
-    """Members of one process get no standby tasks for each other."""
+    """Members of one process get no standby tasks of each other's active tasks."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     members(t, "AB", _with_state(t, t.tx), processes="PP")
     streams.spread(t)
@@ -88,7 +88,7 @@ def standbys_in_one_process(t: Stage) -> None:
 
 @AREA.scenario
 def standbys_that_are_switched_on(t: Stage) -> None:
-    """The number of standby replicas changes from 0 to 1 and back."""
+    """The config of standby replicas changes from 0 to 1 and back."""
     a, b = members(t, "AB", _with_state(t, t.t1))
     epoch = streams.described_group(t)["group_epoch"]
     for replicas in ("1", "0"):
@@ -139,7 +139,7 @@ def tasks_that_it_does_not_have(t: Stage) -> None:
 
 @AREA.scenario
 def standby_tasks_that_it_does_not_have(t: Stage) -> None:
-    """A member reports a standby task of its active task, and a warm-up task, as owned."""
+    """A member reports a standby task of its own active task as owned, then no tasks."""
     (a,) = members(t, "A", _with_state(t, t.t1))
     a.heartbeat("standby", owns={"active": {"0": [0]}, "standby": {"0": [0]}})
     a.heartbeat("nothing", owns={})

@@ -123,7 +123,7 @@ _LISTS = (
 
 @AREA.scenario
 def subscribed(t: Stage) -> None:
-    """Which order and subscription id CRC has the answer for lists of metrics?"""
+    """In which order are subscribed metrics returned, and with which subscription id CRC?"""
     for metrics in _LISTS:
         client = _subscribed(t, metrics=metrics)
         client.get(metrics[:30])
@@ -199,7 +199,7 @@ def matched_by_instance_id(t: Stage) -> None:
 
 @AREA.scenario
 def pushed(t: Stage) -> None:
-    """A client gets, pushes, pushes too early, pushes on time, and terminates."""
+    """A client gets its subscription, pushes too early and on time, and ends with a last push."""
     client = _subscribed(t, interval_ms="900")
     client.get()
     client.get("at once")

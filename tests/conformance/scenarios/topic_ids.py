@@ -216,7 +216,7 @@ def deleted_topic(t: Stage) -> None:
 
 @AREA.each(version=[9, 13])
 def errors_of_one_produce(t: Stage, version: int) -> None:
-    """Of four batches of a Produce v{version} some fail early, some in the log, some not.
+    """Which errors does a Produce v{version} return for invalid, oversized and valid batches?
 
     Kafka answers in the order of a hash table of topic ids, which are random.
     """

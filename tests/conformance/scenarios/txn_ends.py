@@ -42,7 +42,7 @@ def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
 
 @AREA.each(v=[1, 2, 4, 5], committed=[True, False])
 def end_of_nothing(t: Stage, v: int, committed: bool) -> None:
-    """EndTxn v{v} (committed: {committed}) comes after InitProducerId, twice; then the next one."""
+    """EndTxn v{v} (committed: {committed}) is sent twice without a transaction, then for one."""
     p = Producer(t, "P", 1 if v < 5 else 2).started()
     p.end(committed, version=v)
     p.settle()
@@ -90,7 +90,7 @@ def retry_of_an_end_after_the_next_transaction_began(t: Stage) -> None:
 def end_of_v2_with_the_epoch_before_an_end_of_v1(
     t: Stage, protocol: int, first: bool, second: bool
 ) -> None:
-    """After EndTxn v4 ({first}) comes EndTxn v5 ({second}) of protocol {protocol}, an epoch low."""
+    """A v{protocol} producer sends EndTxn v4 ({first}), then v5 ({second}) with older epochs."""
     p = Producer(t, "P", protocol).raised(2)
     p.begin()
     p.end(first, version=4)
@@ -116,7 +116,7 @@ def late_end_of_v1_ends_the_next_transaction(t: Stage) -> None:
 
 @AREA.each(begin=[1, 2], v=[3, 4, 5])
 def protocols_mixed(t: Stage, begin: int, v: int) -> None:
-    """EndTxn v{v} ends a transaction begun as v{begin}, and others follow."""
+    """EndTxn v{v} ends v{begin} transactions; then the other protocol version is used."""
     topic = t.topic()
     p = Producer(t, "P", begin).begun((topic, 0))
     p.commit(version=v)

@@ -1,6 +1,6 @@
 """Exhausted epochs: after epoch 32767 of a producer id, its transactional id gets a new one.
 
-No producer gets the last epoch, 32767: only a marker that fences one has it.
+No producer gets the last epoch, 32767: only markers that fence a producer have this epoch.
 """
 
 from __future__ import annotations

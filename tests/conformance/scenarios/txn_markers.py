@@ -84,7 +84,7 @@ def nothing_open(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2], transaction_version=[0, 1, 2])
 def epochs(t: Stage, v: int, transaction_version: int) -> None:
-    """WriteTxnMarkers v{v} has different producer epochs, transactions v{transaction_version}."""
+    """WriteTxnMarkers v{v} (transactions v{transaction_version}) has older and newer epochs."""
     topic = t.topic()
     where = [(topic, 0)]
     p = Producer(t)

@@ -151,7 +151,7 @@ def another_instance_at_the_new(t: Stage, v: int) -> None:
 
 @AREA.each(state=["empty", "committed", "aborted"], v=[1, 2])
 def idle_one_moves(t: Stage, state: str, v: int) -> None:
-    """An id in state {state} (v{v}) moves to 3 and back to 2, with a transaction on each."""
+    """A transactional id in state {state} (v{v}) moves to broker 3 and back; both serve it."""
     topic = moving.topic(t, (HOME,))
     p = producer(t, v)
     p.started()

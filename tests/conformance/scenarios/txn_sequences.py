@@ -15,7 +15,7 @@ _LAST = 2147483647
 
 
 def _idempotent(t: Stage, v: int) -> tuple[Producer, dict[str, Any]]:
-    """Return a producer without transactions, and the common fields of its Produce requests."""
+    """Return a producer without transactional id, and common fields of its Produce requests."""
     p = Producer(t)
     t.setup(p.init, transactional_id=None)
     return p, {"transactional": False, "transactional_id": None, "version": v}

@@ -239,7 +239,10 @@ def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
 
 
 def test_a_last_change_that_a_power_cut_lost_is_ignored(tmp_path: Path) -> None:
-    """An incomplete last change is ignored: a power cut left zeros where the line was not written."""
+    """An incomplete last change is ignored.
+
+    A power cut leaves zeros where the line was not written.
+    """
     good = '{"section":"acls","replaces":false,"drop":[],"put":[{"name":"t"}]}\n'
     (tmp_path / CHANGES_FILE).write_text(f'{good}\0\0\0"put":[]}}\n')
     state = SecurityState(LocalDisk(), str(tmp_path))

@@ -192,7 +192,7 @@ class Effects:
         return len(self.replies), len(self.replies_to_writes), len(self.writes), len(self.calls)
 
     def rewind(self, mark: tuple[int, int, int, int]) -> None:
-        """Drop the replies, writes and calls that were added after `mark`, after an exception."""
+        """After an exception, drop the replies, writes and calls that were added after `mark`."""
         replies, replies_to_writes, writes, calls = mark
         del self.replies[replies:], self.replies_to_writes[replies_to_writes:]
         del self.writes[writes:], self.calls[calls:]

@@ -27,9 +27,9 @@ _STEP_BATCHES = 1000
 def combine_batches(
     known: Sequence[StateBatch], new: Iterable[StateBatch], start_offset: int
 ) -> tuple[StateBatch, ...]:
-    """Return both batch lists combined, ascending and disjoint, from `start_offset` on (-1: all).
+    """Return both batch lists combined: ascending, disjoint, and from `start_offset` on.
 
-    The caller must have checked `cannot_combine`.
+    Start offset -1 returns all offsets. The caller must have checked `cannot_combine`.
     """
     pruned = list(_pruned((*known, *new), start_offset))
     if len(pruned) > 1:

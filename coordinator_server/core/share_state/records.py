@@ -32,7 +32,7 @@ class ShareGroupOffset(NamedTuple):
 
     `snapshot_epoch` counts the snapshots. `state_epoch` rises when the share partition is
     initialized again; `leader_epoch` is the epoch of the last leader that read the state. A
-    snapshot that is rewritten for its age keeps its `create_ms`.
+    snapshot that is rewritten because of its age keeps its `create_ms`.
     """
 
     snapshot_epoch: int = 0

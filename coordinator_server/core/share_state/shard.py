@@ -309,7 +309,7 @@ class ShareCoordinatorShard:
     def cold_keys(self, now_ms: int, interval_ms: int) -> list[SharePartitionKey]:
         """Return the share partitions whose snapshot is older than `interval_ms`.
 
-        Returns none if every snapshot is already a rewritten one: then there is no activity, and
+        Returns none if every snapshot has already been rewritten: then there is no activity, and
         new snapshots would free no records.
         """
         if all(entry.state.create_ms != entry.state.write_ms for entry in self._entries.values()):
@@ -355,7 +355,7 @@ class RedundantOffsets:
         self._first_needed = 0
 
     def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
-        """Record a snapshot or tombstone at an offset above all earlier ones."""
+        """Record a snapshot or tombstone at an offset above all earlier snapshots."""
         self._snapshots[key] = offset
         self._snapshots.move_to_end(key)
         self._first_needed = next(iter(self._snapshots.values()))

@@ -40,7 +40,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction is open or ending: another may begin, or the id may expire."""
+        """Whether no transaction is open or ending, so that one can begin or the id can expire."""
         return self in _IDLE
 
 

@@ -115,9 +115,9 @@ def test_members_keep_what_they_read() -> None:
 
 @pytest.mark.parametrize("case", ["preparing", "connect", "unreadable"])
 def test_groups_with_members_that_keep_everything(case: str) -> None:
-    """In a group with members, no offset expires if the subscriptions are unknown.
+    """No offset expires in a group with members that is not Stable.
 
-    The group is not Stable, uses another protocol type, or has an unreadable subscription.
+    The same holds in Stable for another protocol type, and for an unreadable subscription.
     """
     context = made()
     if case == "unreadable":

@@ -128,7 +128,7 @@ def joins_in(t: Stage, state: str) -> None:
     pending = m.join()
     t.nap(0.2)
     if state == "Empty":
-        m.answered(pending)  # Kafka lists the group only if its offsets partition got other records
+        m.answered(pending)  # Kafka lists the group after another write to its offsets partition
         m.join_now("joins without id", member_id="")
         listed(t)
         return
@@ -326,7 +326,7 @@ def leaves(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def leaves_of_many(t: Stage) -> None:
-    """LeaveGroup names a classic member, a consumer, an unknown member, and one twice."""
+    """LeaveGroup removes a classic member, a consumer, an unknown member, and a member twice."""
     a, m = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -340,7 +340,7 @@ def leaves_of_many(t: Stage) -> None:
 
 @AREA.scenario
 def leave_of_static_members(t: Stage) -> None:
-    """LeaveGroup names a consumer and a classic member by valid and invalid instance ids."""
+    """LeaveGroup removes a consumer and a classic member by valid and invalid instance ids."""
     a, b = (ConsumerMember(t, name, instance_id=f"i-{name}") for name in "AB")
     silently(t, a.join)
     silently(t, b.join)
@@ -446,7 +446,7 @@ def static_id_mix_ups(t: Stage, who: str) -> None:
 
 @AREA.each(version=[4, 5])
 def transactions(t: Stage, version: int) -> None:
-    """TxnOffsetCommit {version} names the classic member M with valid and invalid generations."""
+    """TxnOffsetCommit {version} has classic member M's id with valid and invalid generations."""
     _, m = mixed(t)
     protocol = 2 if version == 5 else 1
     p = Producer(t, "P", protocol).started()

@@ -118,7 +118,7 @@ def static_restart_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def others_within_the_delay(t: Stage) -> None:
-    """Commits, deletions and other protocols come while the first members wait."""
+    """Commits, deletions and other protocols are sent while the first members wait."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", v=3)
     join = a.join()
@@ -175,7 +175,7 @@ def all_leave_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def joined_again_after_all_left_within_the_delay(t: Stage) -> None:
-    """A member joins in the rest of a delay in which all others have left."""
+    """A member joins in the remaining delay, after all other members have left."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", inst="i-A")
     join = a.join()

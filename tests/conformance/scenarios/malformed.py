@@ -59,7 +59,7 @@ def length_negative(t: Stage) -> None:
 
 @AREA.scenario
 def frame_in_pieces(t: Stage) -> None:
-    """A frame comes byte by byte."""
+    """A frame arrives byte by byte."""
     conn = t.conn()
     for byte in _request("Heartbeat", 0, HEARTBEAT):
         conn.send_raw(bytes([byte]))
@@ -69,7 +69,7 @@ def frame_in_pieces(t: Stage) -> None:
 
 @AREA.scenario
 def many_frames_in_one_segment(t: Stage) -> None:
-    """Five frames and a part of a sixth come together."""
+    """Five frames and a part of a sixth arrive together."""
     conn = t.conn()
     frames = [_request("Heartbeat", 0, HEARTBEAT, number) for number in range(5)]
     last = _request("Heartbeat", 0, HEARTBEAT, 99)
@@ -82,7 +82,7 @@ def many_frames_in_one_segment(t: Stage) -> None:
 
 @AREA.scenario
 def other_protocol_tls(t: Stage) -> None:
-    """A TLS handshake comes to a listener without TLS."""
+    """A client begins a TLS handshake on a listener without TLS."""
     _shoot(t, "tls", bytes.fromhex("16030100a5010000a10303") + bytes(160))
 
 
@@ -228,7 +228,7 @@ def garbage_leaves_the_group_alone(t: Stage) -> None:
 
 @AREA.scenario
 def bad_request_after_good_ones_closes_after_the_answers(t: Stage) -> None:
-    """A good and a bad request come together: the good one is answered."""
+    """A good and a bad request arrive together: the good one is answered."""
     conn = t.conn()
     bad = wire.header(999, 0, 2, "conf", flexible=False)
     conn.send_raw(_request("Heartbeat", 0, HEARTBEAT, 1) + _framed(bad))

@@ -87,7 +87,7 @@ def over_the_limit(t: Stage, copy: str, how: str) -> None:
 
 @AREA.each(kind=["gap", "accept", "release"])
 def other_acknowledgements(t: Stage, kind: str) -> None:
-    """Other acknowledgements ({kind}) do not write to the queue."""
+    """Acknowledgements of type {kind} do not write to the queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(3))
     a.fetch(place)
@@ -267,7 +267,7 @@ def two_groups_share_a_queue(t: Stage) -> None:
 
 @AREA.scenario
 def queue_of_the_queue(t: Stage) -> None:
-    """A group rejects records of a queue, and its copies name that queue."""
+    """A group rejects records of a dead letter queue; the new copies name that queue as source."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(1), configs={COPY: "true"})
     a.fetch(place)

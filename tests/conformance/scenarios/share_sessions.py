@@ -263,7 +263,7 @@ def epochs_of_both_requests(t: Stage) -> None:
 
 @AREA.scenario
 def acknowledge_of_a_partition_not_in_the_session(t: Stage) -> None:
-    """ShareAcknowledge names a partition outside of the session that the member acquired from."""
+    """ShareAcknowledge is sent for acquired records of a partition not in the session any more."""
     place, a = reader(t)
     a.fetch(place)
     a.nothing(note="opens anew without it", share_session_epoch=OPEN)

@@ -260,7 +260,7 @@ def interval_of_assignments(t: Stage) -> None:
 
 @AREA.scenario
 def shutdown_of_the_application(t: Stage) -> None:
-    """One member requests the application's shutdown, and all members are told until they leave."""
+    """A member requests the application's shutdown, which all members see until they leave."""
     a, b = members(t, "AB", simple(t.t3))
     b.heartbeat("asks for it", shutdown_application=True)
     a.owning()
@@ -318,7 +318,7 @@ def endpoints_with_a_state(t: Stage) -> None:
 
 @AREA.each(version=[2])
 def unknown_version(t: Stage, version: int) -> None:
-    """StreamsGroupHeartbeat and StreamsGroupDescribe come in the unsupported version {version}."""
+    """StreamsGroupHeartbeat and StreamsGroupDescribe have the unsupported version {version}."""
     for api, body in (
         ("StreamsGroupHeartbeat", {"group_id": t.g, "member_id": "m"}),
         ("StreamsGroupDescribe", {"group_ids": [t.g]}),

@@ -258,7 +258,7 @@ def _commit(t: Stage, who: dict[str, Any]) -> str:
 
 @AREA.each(epoch=["right", "older", "newer", "none", "unknown member"])
 def commits(t: Stage, epoch: str) -> None:
-    """OffsetCommit and OffsetFetch come from a streams member: {epoch}."""
+    """A streams member sends OffsetCommit and OffsetFetch: {epoch}."""
     (a,) = members(t, "A", simple(t.t1))
     t.setup(a.join, rack_id="r")
     a.settled()

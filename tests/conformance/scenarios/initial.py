@@ -10,7 +10,7 @@ AREA = Area("initial", profile="b")
 
 @AREA.scenario
 def newcomers_prolong_the_delay(t: Stage) -> None:
-    """A second member joins late in the delay: a third is in time even after the first delay."""
+    """A second member joins late and extends the delay, so that a third member is in time."""
     a, b, c = (t.member(name, v=3) for name in "ABC")
     joins = [a.join()]
     t.until("PreparingRebalance")
@@ -136,7 +136,7 @@ def others_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def fifth_within_the_delay(t: Stage) -> None:
-    """Five members join within the delay, and four is the maximum."""
+    """Five members join within the delay; the maximum group size is four."""
     joins = []
     for name in "ABCD":
         joins.append(t.member(name, v=3).join())
@@ -232,7 +232,7 @@ def expired_group_with_a_pending_id(t: Stage) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def asked_retention_in_a_live_group(t: Stage, state: str) -> None:
-    """A member commits with a short retention for a topic that it reads and another one."""
+    """A member commits with a short retention for a subscribed topic and for another topic."""
     reading = t.member("A", protos=[("range", subscription([t.t1], version=0))])
     (a,) = t.reach("stable", reading)
     a.commit([(t.t1, 0, 1), (t.t3, 0, 2)], v=4, retention_time_ms=300)

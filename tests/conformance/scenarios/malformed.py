@@ -32,7 +32,7 @@ def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int 
 
 
 def _shoot(t: Stage, label: str, data: bytes, api: str | None = None, version: int = 0) -> None:
-    """Send bytes on a new connection; if they are answered, the next request must be as well."""
+    """Send bytes on a new connection; after a response, the next request must get one as well."""
     conn = t.conn()
     conn.send_raw(data)
     answer = look(t, conn, label, api, version)
@@ -138,7 +138,7 @@ TRUNCATED: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 @AREA.each("truncated_{case}", case=list(TRUNCATED))
 def truncated(t: Stage, case: str) -> None:
-    """{case} lacks bytes at its end, and the length of the frame says so."""
+    """{case} lacks bytes at its end; the frame has the length of the remaining bytes."""
     api, version, body = TRUNCATED[case]
     frame = wire.enc_request(api, version, 5, "conf", body)
     head = len(wire.header(0, 0, 0, "conf", wire.is_flexible(api, version)))
@@ -149,7 +149,7 @@ def truncated(t: Stage, case: str) -> None:
 
 @AREA.scenario
 def trailing_bytes(t: Stage) -> None:
-    """Requests have more bytes than their fields."""
+    """Requests have additional bytes after their last field."""
     for api, version, body, is_decoded in (
         ("Heartbeat", 0, HEARTBEAT, True),
         ("Heartbeat", 4, HEARTBEAT, True),

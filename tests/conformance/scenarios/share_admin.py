@@ -1,4 +1,4 @@
-"""Share groups described, listed, deleted and configured, and other group types by their names."""
+"""Share groups: descriptions, lists, deletion, configs, and requests of other group types."""
 
 from __future__ import annotations
 
@@ -412,7 +412,7 @@ def _fields(api: str) -> list[str]:
 
 @AREA.scenario
 def topic_made_anew(t: Stage) -> None:
-    """A topic is recreated under its name, and the group reads the new one."""
+    """A topic is recreated with the same name, and the group reads the new topic."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 1, ACCEPT)])

@@ -92,7 +92,7 @@ def aborted_between_committed(t: Stage, mode: int) -> None:
 
 @AREA.scenario
 def only_aborted(t: Stage) -> None:
-    """With read_committed there is only an aborted transaction; then a record is written."""
+    """With read_committed, the log has only an aborted transaction; then a record is written."""
     place, a = reader(t, (), share_isolation_level="read_committed")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -122,7 +122,7 @@ def two_producers(t: Stage) -> None:
 
 @AREA.each(level=_LEVELS)
 def level_that_changes(t: Stage, level: str) -> None:
-    """The isolation level is {level}, then the other level, with an open transaction."""
+    """The isolation level changes from {level} to the other while a transaction is open."""
     place, a = reader(t, (1,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

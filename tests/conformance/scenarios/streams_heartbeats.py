@@ -300,7 +300,7 @@ def endpoints(t: Stage) -> None:
 
 @AREA.scenario
 def endpoints_with_a_state(t: Stage) -> None:
-    """Endpoints of members with standby tasks are returned with both kinds of partitions."""
+    """Endpoints are returned with the partitions of active tasks and of standby tasks."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     log = streams.internal(t, "log")
     wanted = streams.topology(streams.subtopology("0", [t.t1], changelogs=[log]))
@@ -388,7 +388,7 @@ def static_member_returns_otherwise(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def newest_versions(t: Stage) -> None:
-    """Version 1 of heartbeats and descriptions is used, and the topology is described."""
+    """StreamsGroupHeartbeat and StreamsGroupDescribe v1 are used; the topology is described."""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     body: dict[str, Any] = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
     for label, changes in (("known", {}), ("unknown", {"member_id": "x"})):

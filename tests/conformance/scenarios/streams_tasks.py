@@ -28,7 +28,7 @@ def _with_state(t: Stage, *sources: str) -> Topology:
 
 @AREA.scenario
 def given_up_step_by_step(t: Stage) -> None:
-    """A second member joins: what does each get until both have tasks?"""
+    """A second member joins: what does each member get until both members have tasks?"""
     a = StreamsMember(t, "A", simple(t.tx)).joined()
     b = StreamsMember(t, "B", simple(t.tx))
     b.join()

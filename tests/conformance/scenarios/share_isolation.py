@@ -139,7 +139,7 @@ def level_that_changes(t: Stage, level: str) -> None:
 
 @AREA.scenario
 def released_and_aborted(t: Stage) -> None:
-    """Records of an open transaction are acquired, released, and aborted meanwhile."""
+    """An open transaction aborts after its records are acquired; then they are released."""
     place, a = reader(t, (), share_isolation_level="read_uncommitted")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

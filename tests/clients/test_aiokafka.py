@@ -175,7 +175,7 @@ async def test_a_pattern_takes_in_new_topics(
 async def test_commits_are_kept_with_their_metadata(
     name: str, produce: Open, consume: Open
 ) -> None:
-    """committed() returns what was committed; the next consumer of the group starts there."""
+    """committed() returns the committed offset, where the group's next consumer starts."""
     producer = await produce()
     for number in range(6):
         await producer.send_and_wait(name, str(number).encode())
@@ -190,7 +190,7 @@ async def test_commits_are_kept_with_their_metadata(
 
 
 async def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> None:
-    """Each group gets all records and keeps offsets of its own."""
+    """Each group gets all records and has separate offsets."""
     producer = await produce()
     await producer.send_and_wait(name, b"a")
     one = await consume(name, group_id=f"{name}-1")

@@ -22,7 +22,7 @@ def strict(start_broker: StartBroker) -> str:
 
 @pytest.mark.real_time
 def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str) -> None:
-    """The producer gives up on an unknown topic; a waiting member gets the first message later."""
+    """A producer fails for a missing topic; a waiting member reads the topic once it exists."""
     with (
         kafka.KafkaProducer(bootstrap_servers=strict, max_block_ms=500) as producer,
         kafka.KafkaConsumer(

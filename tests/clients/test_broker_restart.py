@@ -34,7 +34,7 @@ def test_a_group_goes_on_after_kill_9(
         assert all(committed[partition] >= offset for partition, offset in acknowledged.items())
         group.wait_until(lambda: len(group.processed()) > before + 1_000, "records afterwards")
         assert [member.moves() for member in members] == moves, group.story()
-        # A rebalance makes every member start from its committed offsets.
+        # A new member causes a rebalance, after which every member starts from committed offsets.
         members.append(group.start())
         group.wait_until_shared(members, partitions)
         values = sending.finish()

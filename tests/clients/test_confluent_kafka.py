@@ -197,7 +197,7 @@ def test_a_pattern_takes_in_new_topics(
 
 
 def test_commits_are_kept_with_their_metadata(name: str, produce: Open, consume: Open) -> None:
-    """committed() returns offset and metadata; the next consumer of the group starts there."""
+    """committed() returns offset and metadata; the group's next consumer starts at the offset."""
     send_all(produce(), name, *(str(number).encode() for number in range(6)))
     consumer = consume(name, group_id=name)
     messages = take(consumer, 6)
@@ -214,7 +214,7 @@ def test_commits_are_kept_with_their_metadata(name: str, produce: Open, consume:
 
 
 def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> None:
-    """Each group gets all records and keeps offsets of its own."""
+    """Each group gets all records and has separate offsets."""
     send_all(produce(), name, b"a", b"b")
     one, two = consume(name, group_id=f"{name}-1"), consume(name, group_id=f"{name}-2")
     assert values(take(one, 2)) == values(take(two, 2)) == [b"a", b"b"]
@@ -320,7 +320,7 @@ def test_a_second_consumer_with_the_same_instance_fences_the_first(
 
 
 def test_unsubscribing_gives_partitions_away(bootstrap: str, name: str, consume: Open) -> None:
-    """A member that unsubscribes leaves the group, and the other member owns everything."""
+    """A member that unsubscribes leaves the group, and the other member owns all partitions."""
     create_topic(bootstrap, name, 2)
     one, two = consume(name, group_id=name), consume(name, group_id=name)
     wait_for(lambda: (len(owned(one)), len(owned(two))) == (1, 1), "one each")
@@ -332,7 +332,7 @@ def test_unsubscribing_gives_partitions_away(bootstrap: str, name: str, consume:
 def test_a_pattern_leaves_the_broker_s_own_topic_out(
     start_broker: Callable[..., Any], name: str, protocol: str
 ) -> None:
-    """`^.*` matches user topics and Kafka's internal topics; `__group_events` must be named."""
+    """`^.*` matches user topics and Kafka's internal topics, but not our topic `__group_events`."""
     bootstrap = start_broker().bootstrap_servers
     create_topic(bootstrap, name)
     quick = {

@@ -137,7 +137,7 @@ def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) 
 
 
 def test_group_offsets_are_altered_and_listed(admin: Any, bootstrap: str, name: str) -> None:
-    """Offsets of an empty group are set and read back, with and without naming partitions."""
+    """Offsets of an empty group are set, and read for given partitions or for all."""
     create_topic(bootstrap, name, 2)
     wanted = [TopicPartition(name, 0, 3), TopicPartition(name, 1, 4)]
     one(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(name, wanted)]))
@@ -150,7 +150,7 @@ def test_group_offsets_are_altered_and_listed(admin: Any, bootstrap: str, name: 
 
 
 def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: Any) -> None:
-    """While the group has members, a commit from outside is refused with UNKNOWN_MEMBER_ID."""
+    """While a group has members, other clients' commits are refused with UNKNOWN_MEMBER_ID."""
     wanted = ConsumerGroupTopicPartitions(name, [TopicPartition(name, 0, 3)])
     answer = one(admin.alter_consumer_group_offsets([wanted]))
     assert [place.error.code() for place in answer.topic_partitions] == [
@@ -159,7 +159,7 @@ def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: An
 
 
 def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> None:
-    """list_offsets returns both ends, the largest timestamp, and an offset by time."""
+    """list_offsets finds first and end offset, largest timestamp, and offset by time."""
     create_topic(bootstrap, name)
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
     for timestamp_ms in (1_000, 9_000, 5_000):

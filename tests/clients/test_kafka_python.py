@@ -181,7 +181,7 @@ def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: 
 
 
 def test_a_paused_partition_waits(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """A paused partition returns no records while others do, and all of them once resumed."""
+    """A paused partition returns no records while others do; once resumed, it returns all."""
     create_topic(bootstrap, name, 2)
     consumer = consume()
     quiet, loud = kafka.TopicPartition(name, 0), kafka.TopicPartition(name, 1)
@@ -234,7 +234,7 @@ def test_a_pattern_takes_in_new_topics(
 def test_commits_are_kept_with_their_metadata(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """committed() returns offset and metadata; the next consumer of the group starts there."""
+    """committed() returns offset and metadata; the group's next consumer starts at the offset."""
     create_topic(bootstrap, name)
     place = kafka.TopicPartition(name, 0)
     send_all(produce(), name, *(str(number).encode() for number in range(6)))
@@ -249,7 +249,7 @@ def test_commits_are_kept_with_their_metadata(
 
 
 def test_two_groups_read_one_topic(name: str, produce: Open, consume: Open) -> None:
-    """Each group gets all records and keeps offsets of its own."""
+    """Each group gets all records and has separate offsets."""
     send_all(produce(), name, b"a", b"b")
     one, two = consume(name, group_id=f"{name}-1"), consume(name, group_id=f"{name}-2")
     assert values(take(one, 2)) == values(take(two, 2)) == [b"a", b"b"]
@@ -335,7 +335,7 @@ def test_many_partitions(bootstrap: str, name: str, produce: Open, consume: Open
 def test_an_idempotent_producer_keeps_order_in_flight(
     bootstrap: str, name: str, produce: Open, consume: Open
 ) -> None:
-    """With five requests in flight per connection, each of four threads keeps its order."""
+    """With five requests in flight, the records of each of four threads stay in order."""
     create_topic(bootstrap, name)
     producer = produce(enable_idempotence=True, batch_size=200)
 

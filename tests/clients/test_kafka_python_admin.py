@@ -116,7 +116,7 @@ def test_defaults_of_creation(admin: Any, name: str) -> None:
 
 
 def test_partitions_grow_and_never_shrink(admin: Any, bootstrap: str, name: str) -> None:
-    """create_partitions adds partitions that work at once, and refuses lower numbers."""
+    """create_partitions adds partitions that are usable at once, and refuses lower counts."""
     create_topic(bootstrap, name, 2)
     admin.create_partitions({name: 4}, validate_only=True)
     assert len(admin.describe_topics([name])[0]["partitions"]) == 2
@@ -237,7 +237,7 @@ def test_offsets_of_an_empty_group_are_altered(admin: Any, bootstrap: str, name:
 
 
 def test_offsets_of_a_live_group_are_protected(admin: Any, name: str, member: Any) -> None:
-    """Foreign commits and deletes of subscribed topics are refused while members are there."""
+    """While a group has members, foreign commits and deletes for subscribed topics are refused."""
     place = kafka.TopicPartition(name, 0)
     member.commit({place: kafka.OffsetAndMetadata(5)})
     altered = admin.alter_group_offsets(name, {place: kafka.OffsetAndMetadata(0)})
@@ -265,7 +265,7 @@ def test_an_admin_removes_members(admin: Any, bootstrap: str, name: str) -> None
 
 
 def test_partition_offsets_are_listed(admin: Any, bootstrap: str, name: str) -> None:
-    """list_partition_offsets returns both ends, the largest timestamp, and an offset by time."""
+    """list_partition_offsets finds first and end offset, largest timestamp, and offset by time."""
     create_topic(bootstrap, name)
     with kafka.KafkaProducer(bootstrap_servers=bootstrap) as producer:
         for timestamp_ms in (1_000, 9_000, 5_000):

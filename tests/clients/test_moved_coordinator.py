@@ -104,7 +104,7 @@ def test_a_group_follows_its_coordinator(
         values = sending.finish()
     group.wait_until_processed(values)
     check_no_rebalance(group, moves)
-    # A rebalance at the new coordinator makes every member start from its committed offsets.
+    # A new member causes a rebalance, after which every member starts from committed offsets.
     group.start()
     partitions = [(name, number) for number in range(PARTITIONS)]
     group.wait_until_shared(group.members, partitions)

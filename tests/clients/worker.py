@@ -129,7 +129,7 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(settings.topics, listener=Listener())
-    # The loop repeats tests.known_topics, because this file also runs alone, in a container.
+    # This loop is a copy of tests.known_topics: in a container this file runs without it.
     while not all(map(consumer.partitions_for_topic, settings.topics)):
         time.sleep(0.05)
     while not diary.stopping:

@@ -26,7 +26,7 @@ READ = "import kafka; print(kafka.KafkaAdminClient(bootstrap_servers='{}').list_
 
 
 def test_the_commands_are_those_that_are_tested() -> None:
-    """The page has only commands that are tested here."""
+    """docs/docker.md has only those docker commands that this module tests."""
     assert [command.split(" #")[0].split()[1] for command in COMMANDS] == [
         "run",
         "run",

@@ -10,7 +10,7 @@ _FIELDS = ("protocol_type", "group_state", "group_type")
 
 
 def find_coordinator(t: Stage, version: int, label: str | None = None, **fields: Any) -> Any:
-    """Record FindCoordinator; a coordinator that Metadata lists is "a broker of the cluster"."""
+    """Record FindCoordinator; a coordinator in Metadata is shown as "a broker of the cluster"."""
     answer = t.silently(t.ask, "FindCoordinator", version, fields)
     shown = t.norm(answer) if isinstance(answer, dict) else answer
     if isinstance(answer, dict):

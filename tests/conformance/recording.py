@@ -139,7 +139,7 @@ class Recording:
         if data in self.uuids:
             return self.uuids[data]
         run = self.env.run.encode()
-        data = data.replace(run, b"<run>.")  # the length stays the same
+        data = data.replace(run, b"<run>.")  # a replacement of equal length
         if len(data) == 16 and key == "topic_id":
             return "<id?>" if any(data) else "<zero id>"
         subscribed = unwrap(data)

@@ -63,7 +63,7 @@ def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
         value = surface.make(mutator)
         seconds = _hand(surface, value, report)
         if seconds > report.slowest.seconds:
-            # One measurement may include the work of other processes or a garbage collection.
+            # A measurement may include other processes or a garbage collection: repeat high ones.
             attempts = _ATTEMPTS if seconds > most_seconds / 2 else 1
             seconds = min([seconds, *(_timed(surface, value) for _ in range(attempts))])
             if seconds > report.slowest.seconds:

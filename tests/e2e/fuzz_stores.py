@@ -113,7 +113,7 @@ def mapping_rules() -> Surface:
     """ssl.principal.mapping.rules, applied to a very short subject."""
 
     def parse(rules: str) -> None:
-        # A longer subject would measure the pattern match instead.
+        # With a longer subject, most of the time would be spent matching patterns.
         PrincipalMapper(rules).name("a")
 
     return Surface(

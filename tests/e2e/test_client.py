@@ -126,7 +126,7 @@ def test_a_controller_that_is_gone_is_looked_up_again() -> None:
 
 
 def test_a_broker_that_never_answers_costs_the_request_timeout() -> None:
-    """The error is REQUEST_TIMED_OUT, and the connection is not used again."""
+    """A request without a response fails with REQUEST_TIMED_OUT; its connection is not reused."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = QUICK._replace(request_timeout_ms=50)
         with pytest.raises(ClientError, match="does not answer in time") as raised:

@@ -103,7 +103,7 @@ def test_frozen_time_runs_on_from_where_it_stopped(broker: Broker) -> None:
     ],
 )
 def test_times_that_cannot_be_are_refused(broker: Broker, seconds: str, reason: str) -> None:
-    """The error names the invalid value and the reason, and the clock does not change."""
+    """An invalid time is refused with the value and the reason; the clock does not change."""
     with pytest.raises(BrokerError, match=reason) as raised:
         broker.control.call("POST", "/clock/advance", {"seconds": seconds})
     assert raised.value.status == 400

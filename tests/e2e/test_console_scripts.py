@@ -279,7 +279,7 @@ def test_the_protocol_of_kip_848_is_refused_in_one_line() -> None:
 
 @pytest.mark.alone
 def test_the_console_tools_do_their_work_within_three_tenths_of_a_second() -> None:
-    """The best of five runs takes at most 0.3 s, with the start of Python and joining a group."""
+    """The tools start, join a group and end within 0.3 s in the best of five runs."""
     with Broker(SETTINGS) as broker:
         server = ["--bootstrap-server", broker.bootstrap_servers]
         make_topic(broker, "t")

@@ -75,7 +75,7 @@ def test_an_answer_that_is_none_is_unhealthy(answer: bytes, expected: str) -> No
 
 
 def test_the_healthcheck_imports_no_broker() -> None:
-    """The healthcheck is frequent, so it loads no asyncio, argparse or message class."""
+    """The healthcheck runs often, so it loads no asyncio, argparse or message class."""
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); "
         "import coordinator_server.container.healthcheck; "

@@ -70,7 +70,7 @@ def letters(broker: Broker) -> dict[int, bytes | None]:
 @pytest.mark.real_time
 @pytest.mark.parametrize("flush", ["9223372036854775807", "1"])
 def test_many_dead_letters_do_not_hold_up_heartbeats(flush: str) -> None:
-    """One request that rejects every second of 4000 records does not delay heartbeats."""
+    """One request that rejects every other one of 4000 records does not delay heartbeats."""
     with Broker({**SETTINGS, "log.flush.interval.messages": flush}) as broker:
         reader = reader_of(broker, MANY, 100)
         while True:

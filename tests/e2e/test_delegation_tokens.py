@@ -114,7 +114,7 @@ def _described(client: Client) -> dict[str, int]:
 
 
 def test_tokens_outlive_the_process(tmp_path: Path) -> None:
-    """Each change is on disk before its response, so that it survives kill -9."""
+    """Each change of a token is on disk before the response, and thus survives kill -9."""
     arguments = ("--data-dir", str(tmp_path / "data"))
     with _serve(*arguments) as broker, _alice(broker) as alice:
         kept, ended = _create(alice), _create(alice)

@@ -120,7 +120,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
 
 
 def test_names_of_the_certificate(tmp_path: Path) -> None:
-    """The certificate names this machine and all advertised hosts; a new host gets a new one."""
+    """The certificate names this machine and all advertised hosts; a new host causes a new one."""
 
     def names() -> set[str]:
         certificate = x509.load_pem_x509_certificate((tmp_path / "server.pem").read_bytes())
@@ -158,7 +158,7 @@ def test_a_plaintext_listener_is_secured(tmp_path: Path) -> None:
 
 
 def test_by_a_variable(tmp_path: Path) -> None:
-    """KAFKA_DEV_SECURITY_DIR has the same effect, and the container's healthcheck respects it."""
+    """KAFKA_DEV_SECURITY_DIR acts like --dev-security; the container's healthcheck respects it."""
     variables = {
         "KAFKA_DEV_SECURITY_DIR": str(tmp_path),
         "KAFKA_LISTENERS": f"PLAINTEXT://127.0.0.1:{free_port()}",
@@ -199,7 +199,7 @@ def test_passwords_do_not_pass_in_the_clear(tmp_path: Path, host: str) -> None:
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, name: str, content: str, words: str) -> None:
-    """An invalid file ends the start with exit code 2; the error names it without its contents."""
+    """An invalid file ends the start with exit code 2; the error has its name, not its contents."""
     with serve(tmp_path):
         pass
     (tmp_path / name).write_text(content)

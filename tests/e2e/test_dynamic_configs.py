@@ -139,7 +139,7 @@ def test_a_listener_is_added_and_removed_while_clients_go_on(tmp_path: Path) -> 
 
 
 def test_a_listener_whose_port_is_taken_does_not_prevent_a_start(tmp_path: Path) -> None:
-    """The broker logs the reason and serves its other listeners."""
+    """If the port of a listener is taken, the broker logs this and serves its other listeners."""
     plain, taken = free_port(), free_port()
     base = f"PLAINTEXT://127.0.0.1:{plain}"
     arguments = ("--data-dir", str(tmp_path / "data"), f"--set=listeners={base}")

@@ -152,7 +152,7 @@ def test_a_story_that_goes_on(tmp_path: Path) -> None:
 
 
 def test_several_brokers(tmp_path: Path) -> None:
-    """The command works with any broker of a cluster, not only with the leader of the topic."""
+    """`explain` works with any broker of a cluster, not only with the leader of the topic."""
     settings = {**SETTINGS, "broker.count": "3"}
     with Broker(settings) as broker, ExitStack() as stack:
         broker.create_topic("t", 3)
@@ -161,7 +161,7 @@ def test_several_brokers(tmp_path: Path) -> None:
 
 
 def test_a_group_without_a_story(tmp_path: Path) -> None:
-    """A group without records ends with exit code 1 and one line, with and without the topic."""
+    """For a group without records, `explain` ends with exit code 1 and one line."""
     with Broker(SETTINGS) as broker, ExitStack() as stack:
         where = broker.bootstrap_servers
         line = f"coordinator-server: no rebalance of 'nobody' is on record at {where}\n"
@@ -173,7 +173,7 @@ def test_a_group_without_a_story(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_wants_a_password(tmp_path: Path) -> None:
-    """The client takes the settings of `--command-config` and `--set`."""
+    """`explain` connects with the client settings of `--command-config` and `--set`."""
     with Broker(SETTINGS, security="sasl_ssl") as broker:
         config = {**broker.client_config("confluent"), "group.id": "g"}
         broker.create_topic("t", 1)
@@ -193,7 +193,7 @@ def test_a_broker_that_wants_a_password(tmp_path: Path) -> None:
 
 
 def test_the_topic_is_switched_off() -> None:
-    """With group.events.enable=false the command ends with exit code 2 and one line."""
+    """With group.events.enable=false, `explain` ends with exit code 2 and one line."""
     with Broker({"group.events.enable": "false"}) as broker:
         expected = (
             f"coordinator-server: {broker.bootstrap_servers} writes no __group_events: "
@@ -203,7 +203,7 @@ def test_the_topic_is_switched_off() -> None:
 
 
 def test_nobody_is_there() -> None:
-    """Without a broker the command ends with exit code 2 and one line."""
+    """Without a broker, `explain` ends with exit code 2 and one line."""
     with Broker() as broker:
         bootstrap = broker.bootstrap_servers
     code, lines, errors = explain(bootstrap, "g")
@@ -215,7 +215,7 @@ def test_nobody_is_there() -> None:
     "arguments", [(), ("g", "--last", "0"), ("g", "--last", "x"), ("g", "--bootstrap", "here")]
 )
 def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
-    """Wrong arguments end with exit code 2 and the usage."""
+    """With wrong arguments, `explain` ends with exit code 2 and prints the usage."""
     done = subprocess.run(
         [*EXPLAIN, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

@@ -23,7 +23,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "3"))
 
 
 def test_random_frames_do_no_harm() -> None:
-    """The broker stays up and small, no handler fails, and a neighbour is served all the time."""
+    """The broker stays up and small, no handler fails, and another client is always served."""
     check_frames(SOME_FRAMES, SEED)
 
 

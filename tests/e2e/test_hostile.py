@@ -108,7 +108,7 @@ def test_a_thousand_silent_connections_are_closed() -> None:
 
 @pytest.mark.real_time
 def test_a_client_that_does_not_read_is_cut_off() -> None:
-    """The broker stops reading from a client that does not read, and closes it when it is idle."""
+    """The broker stops reading from a client that reads no responses, and closes it once idle."""
     settings = {"connections.max.idle.ms": "3000"}
     with Broker(settings) as broker:
         assert_healthy(broker)

@@ -81,5 +81,5 @@ def check(part: int, count: int, topics: int, *, oldest: bool) -> None:
 def test_large_requests_do_not_hold_up_heartbeats(
     part: int, count: int, topics: int, oldest: bool
 ) -> None:
-    """A heartbeat on another connection is answered within 100 ms."""
+    """During a large request, a heartbeat on another connection is answered within 100 ms."""
     check(part, count, topics, oldest=oldest)

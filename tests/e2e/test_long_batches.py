@@ -20,7 +20,7 @@ BOMB_BYTES = 100_000_000
 
 
 def tiny_records() -> bytes:
-    """Return 100 000 records in 1 MB whose sizes alternate, so that no neighbours look alike."""
+    """Return 100 000 records in 1 MB whose sizes alternate, so that adjacent records differ."""
     count = 100_000
     section = b"".join(record_bytes(0, one, None, b"v" * (one & 1)) for one in range(count))
     return batch_of_section(section, count, 1).to_bytes()

@@ -124,7 +124,7 @@ def test_state_survives_a_restart_and_counts_do_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/metrics?name=x", "/metrics/x"])
 def test_other_addresses_are_refused(path: str) -> None:
-    """Query parameters and longer paths are errors."""
+    """GET /metrics refuses query parameters and longer paths."""
     with Broker() as broker, closing(http.client.HTTPConnection(*broker.control.address)) as one:
         one.request("GET", path)
         assert one.getresponse().status in (400, 404)

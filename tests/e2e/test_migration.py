@@ -140,7 +140,7 @@ def test_promote_moves_everything_and_back(brokers: tuple[str, str]) -> None:
 
 
 def test_what_came_meanwhile_follows(brokers: tuple[str, str]) -> None:
-    """A later run copies newer records, and keeps a committed offset that is further on."""
+    """A later run copies newer records, and keeps a higher committed offset in the target."""
     source, target = brokers
     fill(source, 300)
     assert run("promote", "--from", source, "--to", target, "--topic", "orders").returncode == 0

@@ -23,7 +23,7 @@ from tests.support import Broker
 def test_offsets_and_configs_of_every_kind_of_group_go_over(tmp_path: Path) -> None:
     """Offsets, share-group start offsets and group configs are copied.
 
-    A start offset that is further on in the target is kept.
+    A higher start offset in the target is kept.
     """
     with (
         Broker(data_dir=tmp_path / "a") as a,

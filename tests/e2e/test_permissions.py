@@ -1,4 +1,4 @@
-"""A partition without file permissions fails alone, and works again once they are back."""
+"""A partition without file permissions fails alone, and works once they are restored."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_partition_that_may_not_be_written_fails_alone(tmp_path: Path) -> None
 
 
 def test_a_group_whose_partition_cannot_be_made_is_told_to_try_again(tmp_path: Path) -> None:
-    """A group without an offsets partition gets the retriable NOT_COORDINATOR; others continue."""
+    """A group whose offsets partition cannot be created gets NOT_COORDINATOR; others continue."""
     data = tmp_path / "data"
     with broker_on(data) as broker:
         client = Client(broker.address)

@@ -142,7 +142,7 @@ def _is_refused(settings: Mapping[str, Any]) -> bool:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.source.split()[0]}-{row.service}")
 def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> None:
-    """The broker starts with the listed warnings and serves clients, or refuses with the reason."""
+    """The broker serves clients with the listed warnings, or refuses to start with the reason."""
     container = Container(row, tmp_path)
     broker = container.serve()
     if row.refusal:
@@ -174,7 +174,7 @@ def test_the_variables_of_a_published_file(row: Published, tmp_path: Path) -> No
 
 
 def test_the_three_brokers_of_the_documentation(tmp_path: Path) -> None:
-    """The variables of the page start three brokers, each of which bootstraps clients."""
+    """The variables in docs/docker.md start three brokers, each of which bootstraps clients."""
     page = (ROOT / "docs" / "docker.md").read_text()
     snippet = page.partition("## Three brokers")[2].partition("```yaml")[2].partition("```")[0]
     lines = re.findall(r"^ +(KAFKA_[A-Z_]+): (.*)$", snippet, re.MULTILINE)

@@ -22,7 +22,7 @@ SETTINGS = {
 
 
 def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The consumer reads other partitions until a partition without a leader has one."""
+    """A partition without a leader does not hold up others; it is read once it has a leader."""
     leaderless = {LEADERLESS}
     metadata = Client.metadata
 

@@ -168,7 +168,7 @@ def _listening(broker: Serve) -> list[str]:
     ],
 )
 def test_settings_that_are_refused(settings: dict[str, str], words: str) -> None:
-    """An invalid setting ends the start with exit code 2 and its name, not its value."""
+    """An invalid setting ends the start with exit code 2; the error names it without its value."""
     broker = _serve(settings)
     assert broker.run() == 2
     assert words in broker.log

@@ -52,7 +52,7 @@ def test_a_script_that_is_not_there_is_named() -> None:
 
 
 def test_the_command_line_has_every_script() -> None:
-    """`coordinator-server COMMAND` runs the same tool, and `--help` lists it."""
+    """`coordinator-server COMMAND` runs the same tool as Kafka's script; `--help` lists it."""
     ours = (sys.executable, "-m", "coordinator_server")
     shown = run("--help", command=ours).stdout
     for script in SCRIPTS:
@@ -67,7 +67,7 @@ def test_the_command_line_has_every_script() -> None:
 
 @pytest.mark.alone
 def test_a_script_does_its_work_within_three_tenths_of_a_second() -> None:
-    """The best of five runs takes at most 0.3 s, including the start of Python."""
+    """A script, including the start of Python, takes at most 0.3 s in the best of five runs."""
     with Broker() as broker:
         server = ["--bootstrap-server", broker.bootstrap_servers]
         run("kafka-topics.sh", *server, "--create", "--topic", "t")
@@ -156,7 +156,7 @@ def test_what_is_not_here_says_what_to_use(tmp_path: Path, line: str, message: s
 
 
 def test_storage_says_that_nothing_is_formatted() -> None:
-    """`format` succeeds without formatting, so that start scripts continue."""
+    """`kafka-storage format` succeeds without formatting, so that start scripts continue."""
     done = run("kafka-storage.sh", "format", "-t", "x", "-c", "server.properties", "--standalone")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Nothing to format")

@@ -120,7 +120,7 @@ def test_principals(broker: TlsBroker) -> None:
 
 
 def test_rules_for_principals(papers: Papers) -> None:
-    """Rules map the subject; a client that no rule matches is closed with a log line."""
+    """Rules map the subject; a client whose subject matches no rule is closed with a log line."""
     papers.add("carol")
     rules = "RULE:^CN=(alice).*$/$1/U"
     with serving(papers, ssl_principal_mapping_rules=rules) as broker:

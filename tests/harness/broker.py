@@ -41,7 +41,7 @@ UNRAISED: list[Exception] = []
 
 
 class InlineFlusher(Flusher):
-    """A flusher without threads: work is done at once, and reported in the next turn."""
+    """A flusher without threads: work is done at once; the next turn reports its completion."""
 
     __slots__ = ()
 
@@ -224,7 +224,7 @@ class MemoryBroker:
         return sent.response
 
     def ask_unencoded(self, request: Message, version: int | None = None, **fields: Any) -> Any:
-        """Like `ask`, for texts that are longer than the wire carries.
+        """Like `ask`, but without encoding, for texts that are too long to encode.
 
         A request of this version must have been sent before.
         """

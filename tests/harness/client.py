@@ -19,7 +19,7 @@ _LENGTH_BYTES = 4
 
 
 class SentRequest:
-    """A request of a client. Its response is decoded at the first look, by the test."""
+    """A client's request; the response is decoded when the test first reads the response."""
 
     def __init__(self, client: Client, spec: ApiSpec, version: int, request: Message) -> None:
         self.connection = client

@@ -405,7 +405,7 @@ class SimulatedPartition(OffsetsPartition):
         return group
 
     def save_snapshot(self, groups: object) -> None:
-        """Do nothing: only the log is kept."""
+        """Do nothing: a simulated partition keeps no snapshot."""
 
 
 class SimulatedTopics:
@@ -790,7 +790,7 @@ class OneGroupBroker:
         return group
 
     def check_replay_law(self) -> None:
-        """Check that a replay of the log restores the group; at rest, all recorded fields too."""
+        """Check that a log replay restores the durable state, and at rest all recorded fields."""
         replayed, group = self.replayed(), self.any_group
         if group is None:
             return
@@ -842,7 +842,7 @@ class OneGroupBroker:
         return f"{prefix}-{self._ids}"
 
     def new_uuid(self) -> str:
-        """Return an id for a consumer group member that brings none."""
+        """Return an id for a consumer group member that sends no id."""
         return self.new_member_id("uuid")
 
 

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode
 class SimulatedPersister:
     """A share coordinator that keeps the state epoch and start offset of partitions.
 
-    `errors` replaces responses, by topic; `waiting` has the responses that are held back.
+    `errors` has error responses by topic; `waiting` has the responses that are held back.
     """
 
     def __init__(self) -> None:

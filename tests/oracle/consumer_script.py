@@ -199,7 +199,7 @@ def _move(cluster: Cluster, member: Any) -> None:
 
 
 def _statics(member: Any) -> None:
-    """Replace a static member, with the same and another subscription; leave one member away."""
+    """Replace a static member, with the same and another subscription; one member stays away."""
     a = member("statics", "a", instance_id="i").join("three")
     other = member("statics", "z").join("three")
     reconcile(a, other)
@@ -237,7 +237,7 @@ def _expressions(cluster: Cluster, member: Any) -> None:
 
 
 def _ends(cluster: Cluster, member: Any) -> None:
-    """Leave an empty group, delete a group, and turn a group with only offsets into this type."""
+    """Leave an empty group, delete a group, and join a group that only has offsets."""
     member("left", "a").join("three").leave()
     cluster.commit("left")
     deleted = member("deleted", "a").join("three")

@@ -40,7 +40,7 @@ class Reader:
         self._epoch = 0
 
     def fetch(self, *acks: Range, **fields: Any) -> Acquired:
-        """Acknowledge, and return the acquired ranges; with `max_wait_ms` there may be none."""
+        """Acknowledge and fetch; return the acquired ranges, maybe none if `max_wait_ms` is set."""
         partition = ShareFetchPartition(
             partition_index=self._partition,
             acknowledgement_batches=[

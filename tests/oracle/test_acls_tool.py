@@ -38,7 +38,7 @@ def _run(bootstrap_servers: str) -> list[list[str]]:
             timeout=SECONDS,
             check=False,
         )
-        # The JVM's hash codes decide which ACL kafka-acls prints first, after a space.
+        # kafka-acls prints a space before its first ACL, which JVM hash codes select.
         printed.append(sorted(line.strip() for line in done.stdout.splitlines()))
     return printed
 

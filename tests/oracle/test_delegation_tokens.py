@@ -58,7 +58,7 @@ def test_without_a_key(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_without_an_authorizer(tmp_path: Path) -> None:
-    """Without an authorizer everyone may handle all tokens, and expired ones are removed."""
+    """Without an authorizer every user may handle all tokens, and expired tokens are removed."""
     settings = {
         "delegation.token.secret.key": KEY,
         "delegation.token.expiry.check.interval.ms": "300",

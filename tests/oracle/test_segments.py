@@ -219,7 +219,7 @@ def real(tmp_path: Path) -> Iterator[Kafka]:
 def test_kafka_boots_on_our_offsets_log(written: tuple[Path, Groups], real: Kafka) -> None:
     """Kafka loads the same groups, members and offsets from our `__consumer_offsets`.
 
-    Its directory has only our logs, without indexes or checkpoints.
+    Kafka's directory has only our logs, without indexes or checkpoints.
     """
     data, groups = written
     real.start()

@@ -267,7 +267,7 @@ def coordinator_of_a_share_group(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def cluster_and_node_ids(t: Stage) -> None:
-    """What does ApiVersions 5 return for this and other cluster ids, node ids, and half a pair?"""
+    """What does ApiVersions 5 return for right and wrong cluster and node ids, and for only one?"""
     cluster = t.raw("Metadata", 9, {"topics": []})
     cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
     names = {"client_software_name": "conform", "client_software_version": "1.0"}

@@ -79,7 +79,7 @@ def other_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def voter_added(t: Stage, version: int) -> None:
-    """What does AddRaftVoter v{version} return where the configuration names the voters?"""
+    """What does AddRaftVoter v{version} return with static voters (controller.quorum.voters)?"""
     cluster_id = t.raw("DescribeCluster", 0, {})["cluster_id"]
     for given in (None, cluster_id, "other", ""):
         for voter_id, directory_id in (
@@ -112,7 +112,7 @@ def listeners_of_a_voter(t: Stage) -> None:
 
 @AREA.scenario
 def voter_removed(t: Stage) -> None:
-    """What does RemoveRaftVoter return where the configuration names the voters?"""
+    """What does RemoveRaftVoter return with static voters (controller.quorum.voters)?"""
     cluster_id = t.raw("DescribeCluster", 0, {})["cluster_id"]
     for given in (None, cluster_id, "other", ""):
         for voter_id in (_NODE, 5, -1):

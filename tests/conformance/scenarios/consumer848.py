@@ -29,7 +29,7 @@ def epochs_fence(t: Stage) -> None:
 
 @AREA.scenario
 def uniform_is_the_default_and_balanced(t: Stage) -> None:
-    """Without a choice `uniform` assigns partitions evenly."""
+    """If no member selects an assignor, `uniform` assigns the partitions evenly."""
     group = [WholeConsumer(t, name, [t.t3, t.tx, t.t1]) for name in "ABC"]
     for one in group:
         one.join()

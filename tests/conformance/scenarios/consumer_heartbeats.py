@@ -27,7 +27,7 @@ def text(t: Stage, label: str, **fields: Any) -> None:
 
 @AREA.each("first_{version}_offsets_topic", version=[0, 1])
 def first_with_offsets_topic(t: Stage, version: int) -> None:
-    """What does a first heartbeat v{version} with the topic of offsets return?"""
+    """What does a first heartbeat v{version} that subscribes to __consumer_offsets return?"""
     # The assignment depends on the settings of the broker.
     a = ConsumerMember(t, "A", ["__consumer_offsets", t.t1], version=version)
     answer = silently(t, a.join)

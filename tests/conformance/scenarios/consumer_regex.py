@@ -137,7 +137,7 @@ def same_regex_before_it_is_resolved(t: Stage) -> None:
 
 @AREA.scenario
 def other_regex_of_a_second_member(t: Stage) -> None:
-    """Member B sends an expression soon after A's was resolved, and must wait for seconds."""
+    """Member B sends an expression soon after A's was resolved, and must wait several seconds."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-one")
     b = ConsumerMember(t, "B", regex=f"{t.g}-t.*")
@@ -153,7 +153,7 @@ def other_regex_of_a_second_member(t: Stage) -> None:
 
 @AREA.scenario
 def other_regex_of_a_second_member_in_the_end(t: Stage) -> None:
-    """B's expression is resolved ten seconds after A's, by a heartbeat of either."""
+    """B's expression is resolved ten seconds after A's, by a heartbeat of either member."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-one")
     b = ConsumerMember(t, "B", regex=f"{t.g}-t.*")
@@ -324,7 +324,7 @@ def created_after_it_was_resolved(t: Stage) -> None:
 
 @AREA.scenario
 def created_and_matched_in_the_end(t: Stage) -> None:
-    """A later topic is matched ten seconds after the expression was resolved."""
+    """A topic created later is matched ten seconds after the expression was resolved."""
     topics(t, "one")
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)

@@ -53,7 +53,7 @@ def away_and_back_under_another_id(t: Stage) -> None:
 
 @AREA.each(request=["beat", "full", "leave", "away again", "join of a stranger"])
 def while_away(t: Stage, request: str) -> None:
-    """Member A has left temporarily; a request comes with its id: {request}."""
+    """Member A has left temporarily; this request is sent with its id: {request}."""
     a, b = statics(t, "AB")
     stable(t, a, b)
     a.leave_for_a_while()
@@ -270,7 +270,7 @@ def other_member_leaves_while_one_is_away(t: Stage) -> None:
 
 @AREA.each(owed=["by A", "to A"])
 def goes_away_while_reconciling(t: Stage, owed: str) -> None:
-    """Member A leaves temporarily while a partition is owed {owed}."""
+    """Member A leaves temporarily before a partition is handed over {owed}."""
     a, b = statics(t, "AB")
     first, second = (a, b) if owed == "by A" else (b, a)
     stable(t, first)

@@ -20,7 +20,7 @@ AREA = Area("conversion_down", "d")
 
 
 def mixed(t: Stage, names: str = "M", **options: Any) -> tuple[ConsumerMember, list[ClassicMember]]:
-    """Return a stable consumer group's consumer A, and classic members with chosen ids."""
+    """Return consumer A and classic members with chosen ids in one stable consumer group."""
     a = ConsumerMember(t, "A")
     silently(t, a.join)
     group = []
@@ -56,7 +56,7 @@ def described(t: Stage, label: str = "classic group") -> None:
 
 @AREA.scenario
 def step_by_step(t: Stage) -> None:
-    """Consumer A leaves M behind: the group is classic and rebalances; M joins, leads and syncs."""
+    """Consumer A leaves; the group becomes classic, and the classic member M rejoins and leads."""
     a, (m,) = mixed(t)
     look(t)
     a.leave()
@@ -76,7 +76,7 @@ def step_by_step(t: Stage) -> None:
 
 @AREA.scenario
 def two_remain(t: Stage) -> None:
-    """Consumer A leaves classic members M and N behind: both join, and one leads."""
+    """Consumer A leaves; the classic members M and N remain and rejoin, and one leads."""
     a, (m, n) = mixed(t, "MN")
     look(t)
     a.leave()
@@ -115,7 +115,7 @@ def goes_by(t: Stage, how: str) -> None:
 
 @AREA.each(topics=["same", "others", "none"])
 def topics_that_remain(t: Stage, topics: str) -> None:
-    """Consumer A leaves the classic member M behind, whose topics were: {topics}."""
+    """Consumer A leaves; the classic member M remains, with subscribed topics: {topics}."""
     a = ConsumerMember(t, "A").joined()
     names = {"same": [t.t3], "others": [t.tx], "none": []}[topics]
     m = ClassicMember(t, "M", names, member_id="member-m", subscription_version=1)
@@ -222,7 +222,7 @@ def classic_member_goes_first(t: Stage) -> None:
 
 @AREA.scenario
 def consumer_away_does_not_count_as_gone(t: Stage) -> None:
-    """The static A leaves temporarily: the group stays a consumer group."""
+    """The static consumer A leaves temporarily: the group stays a consumer group."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     m = ClassicMember(t, "M", member_id="member-m")
@@ -240,9 +240,9 @@ def consumer_away_does_not_count_as_gone(t: Stage) -> None:
 
 @AREA.each(at_rest=[True, False], topics=["same", "others"])
 def static_consumer_restarts_as_classic(t: Stage, at_rest: bool, topics: str) -> None:
-    """The last consumer, static, returns as a classic member: the group is classic at once.
+    """The last consumer, a static member, returns as a classic member: the group becomes classic.
 
-    All partitions are with their target members ({at_rest}); its topics are: {topics}.
+    All partitions are owned as in the target assignment: {at_rest}. The topics are: {topics}.
     """
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
@@ -264,7 +264,7 @@ def static_consumer_restarts_as_classic(t: Stage, at_rest: bool, topics: str) ->
 
 @AREA.scenario
 def only_static_consumer_restarts_as_classic(t: Stage) -> None:
-    """The only member of a consumer group, static, returns as a classic member."""
+    """The only member of a consumer group, a static member, returns as a classic member."""
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)
     m = ClassicMember(t, "M", instance_id="i-A")
@@ -292,7 +292,7 @@ def static_member_that_is_away_restarts_as_classic(t: Stage) -> None:
 
 @AREA.scenario
 def dynamic_consumer_goes_back_under_its_id(t: Stage) -> None:
-    """The last consumer, dynamic, joins with the classic protocol: the group is not converted."""
+    """The last consumer, a dynamic one, joins as a classic member: the group is not converted."""
     a, (m,) = mixed(t)
     x = ClassicMember(t, "A", member_id=a.id)
     x.join_now("joins with the classic protocol")
@@ -380,7 +380,7 @@ def up_and_down_twice(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_does_not_join_again(t: Stage) -> None:
-    """After A has left, M does not join within its rebalance timeout: the group is Empty."""
+    """After A has left, M does not rejoin within its rebalance timeout: the group becomes Empty."""
     a, (m,) = mixed(t, rebalance_timeout_ms=t.ms(700))
     a.leave()
     m.beat()
@@ -392,7 +392,7 @@ def classic_member_does_not_join_again(t: Stage) -> None:
 
 @AREA.scenario
 def classic_member_falls_silent(t: Stage) -> None:
-    """After A has left, M's own session timeout still applies."""
+    """After consumer A has left, the session timeout of classic member M still applies."""
     a, (m,) = mixed(t, session_timeout_ms=t.ms(900))
     a.leave()
     m.join_now("joins again")
@@ -441,7 +441,7 @@ def regex_is_forgotten(t: Stage) -> None:
 
 @AREA.scenario
 def settings_do_not_matter(t: Stage) -> None:
-    """A short session timeout for consumers does not affect M before and after."""
+    """The short session timeout of consumers never applies to the classic member M."""
     group_settings.use(t, consumer_session_timeout_ms=700, consumer_heartbeat_interval_ms=100)
     a, (m,) = mixed(t)
     a.leave()

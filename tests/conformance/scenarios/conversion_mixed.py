@@ -128,7 +128,7 @@ def joins_in(t: Stage, state: str) -> None:
     pending = m.join()
     t.nap(0.2)
     if state == "Empty":
-        m.answered(pending)  # Kafka lists the group only if its offsets partition got other records
+        m.answered(pending)  # Kafka lists the group after another write to its offsets partition
         m.join_now("joins without id", member_id="")
         listed(t)
         return
@@ -195,7 +195,7 @@ def joins_again_without_need(t: Stage) -> None:
 
 @AREA.scenario
 def joins_and_syncs_again(t: Stage) -> None:
-    """SyncGroup may be repeated, and its assignments are ignored."""
+    """A classic member may repeat SyncGroup; the assignments that it sends are ignored."""
     _, m = mixed(t)
     m.sync_now()
     m.sync_now("syncs with assignments", {"M": {t.t3: [0, 1, 2]}, "A": {}})
@@ -240,7 +240,7 @@ def sync_versions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1, 2, 3])
 def assignments_are_of_the_subscriptions_version(t: Stage, version: int) -> None:
-    """M's subscription has version {version}: which version has the assignment?"""
+    """M's subscription has version {version}: which version does M's assignment have?"""
     _, m = mixed(t, subscription_version=version)
     pending = m.sync()
     silently(t, t.got, pending)
@@ -270,7 +270,7 @@ def heartbeats(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
-    """ConsumerGroupHeartbeat names classic M: with its generation, with epoch 0, to leave."""
+    """ConsumerGroupHeartbeat has classic M's id: with M's generation, epoch 0, and to leave."""
     _, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.beat("beats with the generation", member_epoch=m.generation)
@@ -326,7 +326,7 @@ def leaves(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def leaves_of_many(t: Stage) -> None:
-    """LeaveGroup names a classic member, a consumer, an unknown member, and one twice."""
+    """LeaveGroup removes a classic member, a consumer, an unknown member, and a member twice."""
     a, m = mixed(t)
     b = ConsumerMember(t, "B")
     silently(t, b.join)
@@ -340,7 +340,7 @@ def leaves_of_many(t: Stage) -> None:
 
 @AREA.scenario
 def leave_of_static_members(t: Stage) -> None:
-    """LeaveGroup names a consumer and a classic member by valid and invalid instance ids."""
+    """LeaveGroup removes a consumer and a classic member by valid and invalid instance ids."""
     a, b = (ConsumerMember(t, name, instance_id=f"i-{name}") for name in "AB")
     silently(t, a.join)
     silently(t, b.join)
@@ -446,7 +446,7 @@ def static_id_mix_ups(t: Stage, who: str) -> None:
 
 @AREA.each(version=[4, 5])
 def transactions(t: Stage, version: int) -> None:
-    """TxnOffsetCommit {version} names the classic member M with valid and invalid generations."""
+    """TxnOffsetCommit {version} has classic member M's id with valid and invalid generations."""
     _, m = mixed(t)
     protocol = 2 if version == 5 else 1
     p = Producer(t, "P", protocol).started()
@@ -479,7 +479,7 @@ def commits_by_partition(t: Stage) -> None:
 
 @AREA.each(instance=["i-Z", "i-A"])
 def commits_with_an_instance(t: Stage, instance: str) -> None:
-    """The dynamic M commits with the instance id {instance}."""
+    """The dynamic classic member M commits with the instance id {instance}."""
     _, m = mixed(t)
     for version in (7, 9):
         identity: dict[str, Any] = {"member_id": m.id, "epoch": m.generation}
@@ -488,7 +488,7 @@ def commits_with_an_instance(t: Stage, instance: str) -> None:
 
 @AREA.scenario
 def full_group(t: Stage) -> None:
-    """The group has four members of any protocol, the maximum."""
+    """The maximum group size, four, counts the members of both protocols."""
     for name in "ABCD":
         silently(t, ConsumerMember(t, name, ["no-such"]).join)
     m = classic_m(t)

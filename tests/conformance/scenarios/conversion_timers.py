@@ -18,7 +18,7 @@ AREA = Area("conversion_timers", "d")
 
 @AREA.scenario
 def classic_member_falls_silent(t: Stage) -> None:
-    """M's own session timeout applies, not the group's."""
+    """A classic member's own session timeout applies, not that of the consumer group."""
     a, m = mixed(t, session_timeout_ms=t.ms(700))
     a.until_alone(ConsumerMember(t, "M", member_id=m.id))
     m.beat()
@@ -63,7 +63,7 @@ def never_syncs(t: Stage) -> None:
 
 @AREA.scenario
 def never_joins_again(t: Stage) -> None:
-    """Classic M learns from heartbeats that it must rejoin, but its rebalance timeout passes."""
+    """Classic M learns that it must rejoin, but does not within its rebalance timeout."""
     a, m = mixed(t, rebalance_timeout_ms=t.ms(600))
     b = ConsumerMember(t, "B")
     silently(t, b.join)

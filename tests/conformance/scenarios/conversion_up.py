@@ -133,7 +133,7 @@ def look_states(t: Stage) -> None:
 
 @AREA.scenario
 def pending_member_is_forgotten(t: Stage) -> None:
-    """A pending member id exists when the group is converted: may its owner join with it?"""
+    """A pending member id exists when the group is converted: can a member join with that id?"""
     m = stable_m(t)
     n = ClassicMember(t, "N")
     silently(t, t.got, n.join())
@@ -147,7 +147,7 @@ def pending_member_is_forgotten(t: Stage) -> None:
 
 @AREA.scenario
 def only_a_pending_member(t: Stage) -> None:
-    """The classic group has only a pending member id."""
+    """Consumer A joins a classic group that has only a pending member id."""
     n = ClassicMember(t, "N")
     silently(t, t.got, n.join())
     a = ConsumerMember(t, "A")
@@ -246,7 +246,7 @@ def subscriptions_of_all_versions(t: Stage, version: int) -> None:
 
 @AREA.each(share=["partitions beyond", "another topic", "not all", "twice"])
 def odd_shares(t: Stage, share: str) -> None:
-    """The leader has assigned to M: {share}."""
+    """Consumer A joins a classic group whose leader has assigned to M: {share}."""
     given = {
         "partitions beyond": {t.t3: [0, 1, 2, 3, 4]},
         "another topic": {t.t1: [0], t.t3: [0]},
@@ -267,7 +267,7 @@ def odd_shares(t: Stage, share: str) -> None:
 
 @AREA.scenario
 def partition_that_two_have(t: Stage) -> None:
-    """The leader has assigned <t3>-0 to M and to N."""
+    """Consumer A joins a classic group whose leader has assigned <t3>-0 to both M and N."""
     m, n = ClassicMember(t, "M"), ClassicMember(t, "N")
     classic_members.stable(t, {"M": {t.t3: [0, 1]}, "N": {t.t3: [0, 2]}}, m, n)
     a = ConsumerMember(t, "A")
@@ -406,7 +406,7 @@ def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
 
 @AREA.each(who=["M never joins again", "M falls silent"])
 def classic_member_stays_behind(t: Stage, who: str) -> None:
-    """{who} after the conversion: A gets everything."""
+    """{who} after the conversion: consumer A gets all partitions."""
     if who == "M never joins again":
         m = stable_m(t, rebalance_timeout_ms=t.ms(700))
     else:

@@ -10,7 +10,7 @@ AREA = Area("initial", profile="b")
 
 @AREA.scenario
 def newcomers_prolong_the_delay(t: Stage) -> None:
-    """A second member joins late in the delay: a third is in time even after the first delay."""
+    """A second member joins late and extends the delay, so that a third member is in time."""
     a, b, c = (t.member(name, v=3) for name in "ABC")
     joins = [a.join()]
     t.until("PreparingRebalance")
@@ -118,7 +118,7 @@ def static_restart_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def others_within_the_delay(t: Stage) -> None:
-    """Commits, deletions and other protocols come while the first members wait."""
+    """Commits, deletions and other protocols are sent while the first members wait."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", v=3)
     join = a.join()
@@ -136,7 +136,7 @@ def others_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def fifth_within_the_delay(t: Stage) -> None:
-    """Five members join within the delay, and four is the maximum."""
+    """Five members join within the delay; the maximum group size is four."""
     joins = []
     for name in "ABCD":
         joins.append(t.member(name, v=3).join())
@@ -175,7 +175,7 @@ def all_leave_within_the_delay(t: Stage) -> None:
 
 @AREA.scenario
 def joined_again_after_all_left_within_the_delay(t: Stage) -> None:
-    """A member joins in the rest of a delay in which all others have left."""
+    """A member joins in the remaining delay, after all other members have left."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     a = t.member("A", inst="i-A")
     join = a.join()
@@ -232,7 +232,7 @@ def expired_group_with_a_pending_id(t: Stage) -> None:
 
 @AREA.each(state=["completing", "stable"])
 def asked_retention_in_a_live_group(t: Stage, state: str) -> None:
-    """A member commits with a short retention for a topic that it reads and another one."""
+    """A member commits with a short retention for a subscribed topic and for another topic."""
     reading = t.member("A", protos=[("range", subscription([t.t1], version=0))])
     (a,) = t.reach("stable", reading)
     a.commit([(t.t1, 0, 1), (t.t3, 0, 2)], v=4, retention_time_ms=300)

@@ -13,7 +13,7 @@ AREA = Area("leader_admin")
 
 @AREA.each(version=[0, 1])
 def reassigned(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} names the only broker."""
+    """AlterPartitionReassignments v{version} moves a partition to the only broker."""
     name = t.topic(2)
     leaders.alter(t, name, {0: [1], 1: [1]}, version=version)
     leaders.alter(t, name, [(0, [1]), (0, [1])], "twice", version=version)
@@ -48,7 +48,7 @@ def unknown_partitions(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def nothing_to_cancel(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} cancels for partitions without a reassignment."""
+    """AlterPartitionReassignments v{version} cancels reassignments that do not exist."""
     name = t.topic(2)
     leaders.alter(t, name, {0: None, 1: None}, version=version)
 
@@ -87,14 +87,14 @@ def late_reassignments(t: Stage, timeout_ms: int) -> None:
 
 @AREA.scenario
 def internal_topic_reassigned(t: Stage) -> None:
-    """AlterPartitionReassignments names the offsets topic."""
+    """AlterPartitionReassignments is sent for the offsets topic."""
     t.setup(t.commit, [(t.t1, 0, 1)])
     leaders.alter(t, "__consumer_offsets", {0: [1], 9: [1], 1: None})
 
 
 @AREA.scenario
 def nothing_moves(t: Stage) -> None:
-    """ListPartitionReassignments names all, some and unknown partitions."""
+    """ListPartitionReassignments is sent for all, some and unknown partitions."""
     name = t.topic(2)
     leaders.alter(t, name, {0: [1]})
     leaders.listed(t, None, "all")

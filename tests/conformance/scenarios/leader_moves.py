@@ -52,7 +52,7 @@ def moved_once(t: Stage, before: str, after: str) -> None:
 
 @AREA.scenario
 def count_stays(t: Stage) -> None:
-    """Version 1 can forbid another number of replicas, but not other replicas."""
+    """AlterPartitionReassignments v1 can forbid a change of the replica count, not of replicas."""
     name = moving.topic(t, (1, 2))
     for replicas in ([1], [1, 2, 3], [3, 2]):
         note = str(replicas)
@@ -62,7 +62,7 @@ def count_stays(t: Stage) -> None:
 
 @AREA.scenario
 def elected_again(t: Stage) -> None:
-    """After their order changes, preferred replicas are elected, also for all topics."""
+    """After replica lists are reordered, their first replicas are elected, also for all topics."""
     name = moving.topic(t, (1, 2), (1, 3), (1, 2))
     leaders.alter(t, name, {0: [2, 1], 1: [3, 1]})
     leaders.placed(t, name, {0: [2, 1], 1: [3, 1]})
@@ -171,7 +171,7 @@ def _brokers(t: Stage, note: str) -> None:
 
 @AREA.scenario
 def log_directories(t: Stage) -> None:
-    """AlterReplicaLogDirs names a broker's own replicas, and replicas of other brokers."""
+    """AlterReplicaLogDirs is sent for a broker's own replicas and for those of other brokers."""
     name = moving.topic(t, (1, 2), (2, 3), (3, 1))
     for node in moving.NODES:
         connection = t.connect(node)

@@ -32,7 +32,7 @@ def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int 
 
 
 def _shoot(t: Stage, label: str, data: bytes, api: str | None = None, version: int = 0) -> None:
-    """Send bytes on a new connection; if they are answered, the next request must be as well."""
+    """Send bytes on a new connection; after a response, the next request must get one as well."""
     conn = t.conn()
     conn.send_raw(data)
     answer = look(t, conn, label, api, version)
@@ -59,7 +59,7 @@ def length_negative(t: Stage) -> None:
 
 @AREA.scenario
 def frame_in_pieces(t: Stage) -> None:
-    """A frame comes byte by byte."""
+    """A frame arrives byte by byte."""
     conn = t.conn()
     for byte in _request("Heartbeat", 0, HEARTBEAT):
         conn.send_raw(bytes([byte]))
@@ -69,7 +69,7 @@ def frame_in_pieces(t: Stage) -> None:
 
 @AREA.scenario
 def many_frames_in_one_segment(t: Stage) -> None:
-    """Five frames and a part of a sixth come together."""
+    """Five frames and a part of a sixth arrive together."""
     conn = t.conn()
     frames = [_request("Heartbeat", 0, HEARTBEAT, number) for number in range(5)]
     last = _request("Heartbeat", 0, HEARTBEAT, 99)
@@ -82,7 +82,7 @@ def many_frames_in_one_segment(t: Stage) -> None:
 
 @AREA.scenario
 def other_protocol_tls(t: Stage) -> None:
-    """A TLS handshake comes to a listener without TLS."""
+    """A client begins a TLS handshake on a listener without TLS."""
     _shoot(t, "tls", bytes.fromhex("16030100a5010000a10303") + bytes(160))
 
 
@@ -138,7 +138,7 @@ TRUNCATED: dict[str, tuple[str, int, dict[str, Any]]] = {
 
 @AREA.each("truncated_{case}", case=list(TRUNCATED))
 def truncated(t: Stage, case: str) -> None:
-    """{case} lacks bytes at its end, and the length of the frame says so."""
+    """{case} lacks bytes at its end; the frame has the length of the remaining bytes."""
     api, version, body = TRUNCATED[case]
     frame = wire.enc_request(api, version, 5, "conf", body)
     head = len(wire.header(0, 0, 0, "conf", wire.is_flexible(api, version)))
@@ -149,7 +149,7 @@ def truncated(t: Stage, case: str) -> None:
 
 @AREA.scenario
 def trailing_bytes(t: Stage) -> None:
-    """Requests have more bytes than their fields."""
+    """Requests have additional bytes after their last field."""
     for api, version, body, is_decoded in (
         ("Heartbeat", 0, HEARTBEAT, True),
         ("Heartbeat", 4, HEARTBEAT, True),
@@ -228,7 +228,7 @@ def garbage_leaves_the_group_alone(t: Stage) -> None:
 
 @AREA.scenario
 def bad_request_after_good_ones_closes_after_the_answers(t: Stage) -> None:
-    """A good and a bad request come together: the good one is answered."""
+    """A good and a bad request arrive together: the good one is answered."""
     conn = t.conn()
     bad = wire.header(999, 0, 2, "conf", flexible=False)
     conn.send_raw(_request("Heartbeat", 0, HEARTBEAT, 1) + _framed(bad))

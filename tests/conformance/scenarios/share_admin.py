@@ -1,4 +1,4 @@
-"""Share groups described, listed, deleted and configured, and other group types by their names."""
+"""Share groups: descriptions, lists, deletion, configs, and requests of other group types."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """One request names a group twice, an unknown group, another type's group and an empty name."""
+    """One request has a group twice, an unknown group, a group of another type, an empty name."""
     ShareMember(t, "A").joined(t.t1)
     classic, none = t.group("classic"), t.group("none")
     body = {
@@ -167,7 +167,7 @@ def several_groups_described(t: Stage) -> None:
 
 @AREA.each(asked=[False, True])
 def authorized_operations(t: Stage, asked: bool) -> None:
-    """Which authorized operations has a share group, if requested: {asked}?"""
+    """Which authorized operations does a share group show, if requested: {asked}?"""
     ShareMember(t, "A").joined(t.t1)
     body = {"group_ids": [t.g, t.group("none")], "include_authorized_operations": asked}
     answer = t.raw("ShareGroupDescribe", 1, body)
@@ -177,7 +177,7 @@ def authorized_operations(t: Stage, asked: bool) -> None:
 
 @AREA.each(state=["unknown", "stable", "empty", "with offsets"])
 def deleted(t: Stage, state: str) -> None:
-    """DeleteGroups names a share group that is {state}; then the group is used again."""
+    """DeleteGroups is sent for a share group that is {state}; then the group is used again."""
     if state == "with offsets":
         place, a = reader(t, (2, 2))
         a.fetch(place, max_records=1)
@@ -204,7 +204,7 @@ def deleted(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_with_others(t: Stage) -> None:
-    """One request names groups with members, empty and unknown groups, and one twice."""
+    """One request deletes groups with members, empty and unknown groups, and a group twice."""
     ShareMember(t, "A").joined(t.t1)
     other = t.group("empty")
     b = ShareMember(t, "B", group=other).joined(t.t1)
@@ -399,7 +399,7 @@ def advertised_versions(t: Stage) -> None:
 
 @AREA.each(api=list(_APIS))
 def unknown_versions(t: Stage, api: str) -> None:
-    """{api} comes with the versions just below and above the advertised ones."""
+    """{api} is sent with the versions just below and above the advertised range."""
     least, most = wire.SCHEMAS[api]["valid"]
     body = {"group_id": t.g} if "group_id" in _fields(api) else {}
     for version in (least - 1, most + 1):
@@ -412,7 +412,7 @@ def _fields(api: str) -> list[str]:
 
 @AREA.scenario
 def topic_made_anew(t: Stage) -> None:
-    """A topic is recreated under its name, and the group reads the new one."""
+    """A topic is recreated with the same name, and the group reads the new topic."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     a.acknowledge([(0, 1, ACCEPT)])

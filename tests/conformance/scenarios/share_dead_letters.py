@@ -87,7 +87,7 @@ def over_the_limit(t: Stage, copy: str, how: str) -> None:
 
 @AREA.each(kind=["gap", "accept", "release"])
 def other_acknowledgements(t: Stage, kind: str) -> None:
-    """Other acknowledgements ({kind}) do not write to the queue."""
+    """Acknowledgements of type {kind} do not write to the queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(3))
     a.fetch(place)
@@ -123,7 +123,7 @@ _RECORDS: dict[str, list[tuple[bytes | None, bytes | None]]] = {
 
 @AREA.each(records=list(_RECORDS), compression=["NONE", "GZIP", "SNAPPY", "LZ4", "ZSTD"])
 def records_that_are_copied(t: Stage, records: str, compression: str) -> None:
-    """A record with {records} and another one, compressed with {compression}, are copied."""
+    """A record with {records} and a second record, compressed with {compression}, are copied."""
     queue = dlq.queue(t)
     given = [*_RECORDS[records], (b"k", b"v")]
     place, a = dlq.reader_of(
@@ -171,7 +171,7 @@ def queue_with_small_batches(t: Stage, compression: str, size: int) -> None:
 
 @AREA.each(by=["range", "offset"])
 def one_record_is_too_large_for_the_queue(t: Stage, by: str) -> None:
-    """The second of four copies, rejected by {by}, is too large with its headers."""
+    """Four records are rejected by {by}; the second copy, with its headers, is too large."""
     queue = dlq.queue(t, configs={"max.message.bytes": "1000"})
     values = [(b"k", b"v" * size) for size in (10, 900, 10, 10)]
     place, a = dlq.reader_of(t, queue, values, configs={COPY: "true"})
@@ -223,9 +223,9 @@ def names_of_queues(t: Stage, name: str) -> None:
 
 @AREA.each(copy=_COPIED, count=[1, 3, 4])
 def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
-    """Archiving records in a state that is read back are written to the queue again.
+    """Records that are read back in the state ARCHIVING are written to the queue again.
 
-    They were delivered {count} times; the limit is 3. Copies of records: {copy}.
+    The records were delivered {count} times; the limit is 3. Copies of records: {copy}.
     """
     queue = dlq.queue(t)
     configs = {COPY: copy, LIMIT: "3"}
@@ -240,7 +240,7 @@ def archiving_when_the_state_is_read(t: Stage, copy: str, count: int) -> None:
 
 @AREA.scenario
 def archiving_without_a_queue(t: Stage) -> None:
-    """Archiving records in a state that is read back are archived if the group has no queue now."""
+    """Records that are read back in the state ARCHIVING are archived if the group has no queue."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, "", plain(5))
     dlq.stored_states(t, place, 0, [(1, 2, _ARCHIVING, 1)])
@@ -267,7 +267,7 @@ def two_groups_share_a_queue(t: Stage) -> None:
 
 @AREA.scenario
 def queue_of_the_queue(t: Stage) -> None:
-    """A group rejects records of a queue, and its copies name that queue."""
+    """A group rejects records of a dead letter queue; the new copies name that queue as source."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(1), configs={COPY: "true"})
     a.fetch(place)

@@ -78,7 +78,7 @@ def deleted_and_created_again(t: Stage) -> None:
 
 @AREA.scenario
 def collides_with_another_topic(t: Stage) -> None:
-    """A topic whose name only differs in a dot and an underscore prevents the creation."""
+    """A topic whose name differs from the queue's only by `.` and `_` prevents the creation."""
     other = dlq.queue(t, prefix="dlq_")
     queue = dlq.queue_name(t)
     place, a = dlq.reader_of(t, queue, plain(1))

@@ -24,7 +24,7 @@ def of_one_with_records(t: Stage, index: int, epoch: int) -> None:
 
 @AREA.each(records=["0 1", "0 2", "1 2", "0 1 2"])
 def of_several_with_records(t: Stage, records: str) -> None:
-    """Of three partitions {records} have records."""
+    """Of three partitions, these have records at the first fetch: {records}."""
     place, (a,) = group(t, "A", (), partitions=3)
     for index in records.split():
         produce(t, (place[0], int(index)), 2)
@@ -62,7 +62,7 @@ def of_two_topics(t: Stage, records: str) -> None:
 
 @AREA.scenario
 def a_partition_beside_known_ones(t: Stage) -> None:
-    """A session adds a partition that was never read beside one that was."""
+    """A session adds a partition that was never read beside a partition that was read."""
     place, (a,) = group(t, "A", (2,), partitions=2)
     other = (place[0], 1)
     a.fetch(place, wait_ms=600)

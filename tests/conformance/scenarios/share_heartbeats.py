@@ -139,7 +139,7 @@ def changed_topics(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def topic_that_comes_later(t: Stage) -> None:
-    """A member subscribes to a topic before it is created, and the group notices."""
+    """A member subscribes to a missing topic, and gets its partitions once it is created."""
     name = f"{t.g}-later"
     t.name_it(name, "<later>")
     a = ShareMember(t, "A")
@@ -264,7 +264,7 @@ def leaves_twice(t: Stage) -> None:
 
 @AREA.scenario
 def leaves_with_others_in(t: Stage) -> None:
-    """One of two members leaves, and the other's epoch rises with its next heartbeat."""
+    """One of two members leaves; the other member's epoch rises with its next heartbeat."""
     a, b = join(t, "AB", t.t1)
     a.leave("with topics")
     looks.described(t)

@@ -24,7 +24,7 @@ _LEVELS = ["read_uncommitted", "read_committed"]
 
 @AREA.each(level=_LEVELS, end=["open", "committed", "aborted"])
 def one_transaction(t: Stage, level: str, end: str) -> None:
-    """A transaction of 3 records that is {end}, between plain records, {level}."""
+    """With {level}, a transaction that is {end} lies between records without a transaction."""
     place, a = reader(t, (2,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=3)
@@ -38,7 +38,7 @@ def one_transaction(t: Stage, level: str, end: str) -> None:
 
 @AREA.each(level=_LEVELS, end=["committed", "aborted"])
 def waiting_for_the_end(t: Stage, level: str, end: str) -> None:
-    """A fetch waits at an open transaction, {level}, which is then {end}."""
+    """With {level}, a fetch reaches an open transaction, which is then {end}."""
     place, a = reader(t, (), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     a.nothing(place, note="opens")
@@ -56,7 +56,7 @@ def waiting_for_the_end(t: Stage, level: str, end: str) -> None:
 
 @AREA.each(level=_LEVELS)
 def acknowledged_over_markers(t: Stage, level: str) -> None:
-    """One acquired range covers two transactions and their markers; {level}."""
+    """With {level}, one acknowledged range covers two transactions and their markers."""
     place, a = reader(t, (), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     for committed in (True, False):
@@ -92,7 +92,7 @@ def aborted_between_committed(t: Stage, mode: int) -> None:
 
 @AREA.scenario
 def only_aborted(t: Stage) -> None:
-    """With read_committed there is only an aborted transaction; then a record is written."""
+    """With read_committed, the log has only an aborted transaction; then a record is written."""
     place, a = reader(t, (), share_isolation_level="read_committed")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -122,7 +122,7 @@ def two_producers(t: Stage) -> None:
 
 @AREA.each(level=_LEVELS)
 def level_that_changes(t: Stage, level: str) -> None:
-    """The isolation level is {level}, then the other level, with an open transaction."""
+    """The isolation level changes from {level} to the other while a transaction is open."""
     place, a = reader(t, (1,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -139,7 +139,7 @@ def level_that_changes(t: Stage, level: str) -> None:
 
 @AREA.scenario
 def released_and_aborted(t: Stage) -> None:
-    """Records of an open transaction are acquired, released, and aborted meanwhile."""
+    """An open transaction aborts after its records are acquired; then they are released."""
     place, a = reader(t, (), share_isolation_level="read_uncommitted")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

@@ -17,7 +17,7 @@ STATES = ["unknown", "stable", "empty", "classic", "consumer"]
 
 
 def _reach(t: Stage, state: str, topic: str) -> ShareMember:
-    """Bring the group into the state: another type, without members, or with A."""
+    """Bring the group into the state: of another type, without members, or with member A."""
     if state == "classic":
         t.reach("empty", "C")
     elif state == "consumer":
@@ -164,7 +164,7 @@ def lag(t: Stage) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """One request names several groups, one twice, and an unknown one."""
+    """One request has several groups, a group twice, and an unknown group."""
     place, a = reader(t)
     a.fetch(place)
     a.acknowledge([(0, 1, ACCEPT)])
@@ -177,7 +177,7 @@ def several_groups_described(t: Stage) -> None:
 
 @AREA.each(state=STATES)
 def altered(t: Stage, state: str) -> None:
-    """AlterShareGroupOffsets names a group that is {state}; then the group reads."""
+    """AlterShareGroupOffsets is sent for a group that is {state}; then the group reads."""
     topic = looks.topic(t, 2)
     looks.configure(t, EARLIEST)
     a = _reach(t, state, topic)
@@ -242,7 +242,7 @@ def altered_while_a_session_is_open(t: Stage) -> None:
 
 @AREA.scenario
 def altered_in_part(t: Stage) -> None:
-    """Some of the named partitions do not exist."""
+    """Offsets are altered for partitions of which some do not exist."""
     topic = looks.topic(t, 2)
     looks.alter_offsets(t, {(topic, 0): 1, (topic, 5): 1, ("nowhere", 0): 1, (t.t1, 0): 0})
     looks.offsets(t)
@@ -266,7 +266,7 @@ def of_a_group_without_a_name(t: Stage, what: str) -> None:
 
 @AREA.each(state=STATES)
 def deleted(t: Stage, state: str) -> None:
-    """DeleteShareGroupOffsets names a group that is {state}."""
+    """DeleteShareGroupOffsets is sent for a group that is {state}."""
     topic = looks.topic(t, 2)
     looks.configure(t, EARLIEST)
     a = _reach(t, state, topic)
@@ -286,7 +286,7 @@ def deleted(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def deleted_in_part(t: Stage) -> None:
-    """Offsets are deleted for a topic, an unknown one, an unread one, and none."""
+    """Offsets are deleted for a read, an unknown and an unread topic, and for no topic."""
     place, a = reader(t)
     other = looks.topic(t, suffix="second")
     t.setup(a.heartbeat, "", place[0], other)

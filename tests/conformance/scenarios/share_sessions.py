@@ -137,7 +137,7 @@ def disconnected(t: Stage) -> None:
 
 @AREA.scenario
 def over_another_connection(t: Stage) -> None:
-    """A session continues over another connection, and ends with the connection that opened it."""
+    """A session is used over another connection, but ends with the connection that opened it."""
     place, a = reader(t, (2, 2))
     a.fetch(place, max_records=1)
     twin = a.twin("A over another connection")
@@ -163,7 +163,7 @@ def two_connections_of_one_member(t: Stage) -> None:
 
 @AREA.scenario
 def two_sessions_over_one_connection(t: Stage) -> None:
-    """Two members share a connection: only the later session ends with it."""
+    """Two members share a connection: when it closes, only the later session ends."""
     place, a, b = readers(t, (2, 2))
     a.fetch(place, max_records=1)
     b.share_connection(a)
@@ -176,7 +176,7 @@ def two_sessions_over_one_connection(t: Stage) -> None:
 
 @AREA.scenario
 def forgotten(t: Stage) -> None:
-    """A forgotten partition returns no records; acquired ones can be acknowledged."""
+    """A forgotten partition returns no records; its acquired records can be acknowledged."""
     place, (a,) = group(t, "A", (), partitions=2)
     other = (place[0], 1)
     a.nothing(place, other, note="opens")
@@ -263,7 +263,7 @@ def epochs_of_both_requests(t: Stage) -> None:
 
 @AREA.scenario
 def acknowledge_of_a_partition_not_in_the_session(t: Stage) -> None:
-    """ShareAcknowledge names a partition outside of the session that the member acquired from."""
+    """ShareAcknowledge is sent for acquired records of a partition not in the session any more."""
     place, a = reader(t)
     a.fetch(place)
     a.nothing(note="opens anew without it", share_session_epoch=OPEN)

@@ -80,7 +80,7 @@ def _write(t: Stage, place: Place, states: Sequence[State], note: str = "", **mo
 
 
 def _quietly(t: Stage, do: Callable[..., None], *arguments: Any, **options: Any) -> None:
-    """Run a function unrecorded; unlike `Stage.setup`, without a pause afterwards."""
+    """Run a function unrecorded; unlike `Stage.setup`, do not pause afterwards."""
     was, t.recording = t.recording, False
     do(*arguments, **options)
     t.recording = was
@@ -131,7 +131,7 @@ def several_partitions(t: Stage, what: str) -> None:
 
 @AREA.scenario
 def more_updates_than_a_snapshot_takes(t: Stage) -> None:
-    """After 500 updates of a partition there is a snapshot, and the state stays the same."""
+    """After 500 updates of a partition a snapshot is written; the state stays the same."""
     place = (looks.topic(t), 0)
     ask(t, "initialize", place)
     for offset in range(5, 510):

@@ -182,7 +182,7 @@ def created_again_beside_another(t: Stage) -> None:
 
 @AREA.scenario
 def created_again_in_a_new_session(t: Stage) -> None:
-    """A session is opened with the ids of a deleted topic and of the recreated one."""
+    """A session is opened with the id of a deleted topic and the id of the recreated topic."""
     place, (a,) = _members(t)
     a.fetch(place)
     gone = (topic_id(t, place[0]), 0)
@@ -305,7 +305,7 @@ def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
 
 
 def _opened(t: Stage, a: ShareMember, *places: Place) -> None:
-    """Open a session, unrecorded, and leave Kafka the time to read each partition's state."""
+    """Open a session, unrecorded, and give Kafka time to read each partition's state."""
     t.recording = False
     a.fetch(*places, wait_ms=300)
     t.recording = True

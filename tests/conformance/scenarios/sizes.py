@@ -10,7 +10,7 @@ FULL = ("A", "B", "C", "D")
 
 @AREA.scenario
 def rejoiner_asks_twice_in_a_full_round(t: Stage) -> None:
-    """A waiting member sends JoinGroup again, and is not refused though four members wait."""
+    """In a full group, a waiting member sends JoinGroup again and is not refused."""
     a, b, c, d = t.reach("stable", *FULL)
     t.setup(t.member("P", protos=d.protos).join_now, v=4)
     joins = t.rejoin(a)

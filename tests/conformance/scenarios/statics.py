@@ -9,7 +9,7 @@ AREA = Area("statics")
 
 @AREA.scenario
 def commits_of_both_selves(t: Stage) -> None:
-    """Old and new id commit in turn in Stable, and only the new id's offsets are stored."""
+    """In Stable, old and new member id commit in turn; only the new id's offsets are stored."""
     _, b = t.reach("stable", *t.static("A", "B", v=9))
     b.commit([(t.t1, 0, 1)], note="before the restart")
     x = t.again(b, "X")

@@ -260,7 +260,7 @@ def interval_of_assignments(t: Stage) -> None:
 
 @AREA.scenario
 def shutdown_of_the_application(t: Stage) -> None:
-    """One member requests the application's shutdown, and all members are told until they leave."""
+    """A member requests the application's shutdown, which all members see until they leave."""
     a, b = members(t, "AB", simple(t.t3))
     b.heartbeat("asks for it", shutdown_application=True)
     a.owning()
@@ -300,7 +300,7 @@ def endpoints(t: Stage) -> None:
 
 @AREA.scenario
 def endpoints_with_a_state(t: Stage) -> None:
-    """Endpoints of members with standby tasks are returned with both kinds of partitions."""
+    """Endpoints are returned with the partitions of active tasks and of standby tasks."""
     share_looks.configure(t, {"streams.num.standby.replicas": "1"})
     log = streams.internal(t, "log")
     wanted = streams.topology(streams.subtopology("0", [t.t1], changelogs=[log]))
@@ -318,7 +318,7 @@ def endpoints_with_a_state(t: Stage) -> None:
 
 @AREA.each(version=[2])
 def unknown_version(t: Stage, version: int) -> None:
-    """StreamsGroupHeartbeat and StreamsGroupDescribe come in the unsupported version {version}."""
+    """StreamsGroupHeartbeat and StreamsGroupDescribe have the unsupported version {version}."""
     for api, body in (
         ("StreamsGroupHeartbeat", {"group_id": t.g, "member_id": "m"}),
         ("StreamsGroupDescribe", {"group_ids": [t.g]}),
@@ -388,7 +388,7 @@ def static_member_returns_otherwise(t: Stage, change: str) -> None:
 
 @AREA.scenario
 def newest_versions(t: Stage) -> None:
-    """Version 1 of heartbeats and descriptions is used, and the topology is described."""
+    """StreamsGroupHeartbeat and StreamsGroupDescribe v1 are used; the topology is described."""
     a = StreamsMember(t, "A", simple(t.t1)).joined()
     body: dict[str, Any] = {"group_id": t.g, "member_id": a.id, "member_epoch": a.epoch}
     for label, changes in (("known", {}), ("unknown", {"member_id": "x"})):

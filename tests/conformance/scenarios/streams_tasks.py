@@ -28,7 +28,7 @@ def _with_state(t: Stage, *sources: str) -> Topology:
 
 @AREA.scenario
 def given_up_step_by_step(t: Stage) -> None:
-    """A second member joins: what does each get until both have tasks?"""
+    """A second member joins: what does each member get until both members have tasks?"""
     a = StreamsMember(t, "A", simple(t.tx)).joined()
     b = StreamsMember(t, "B", simple(t.tx))
     b.join()
@@ -258,7 +258,7 @@ def _commit(t: Stage, who: dict[str, Any]) -> str:
 
 @AREA.each(epoch=["right", "older", "newer", "none", "unknown member"])
 def commits(t: Stage, epoch: str) -> None:
-    """OffsetCommit and OffsetFetch come from a streams member: {epoch}."""
+    """A streams member sends OffsetCommit and OffsetFetch: {epoch}."""
     (a,) = members(t, "A", simple(t.t1))
     t.setup(a.join, rack_id="r")
     a.settled()

@@ -220,7 +220,7 @@ def pushed(t: Stage) -> None:
 
 @AREA.scenario
 def terminating_first(t: Stage) -> None:
-    """A terminating push comes without a subscription, and with a wrong subscription id."""
+    """A terminating push is sent without a subscription, and with a wrong subscription id."""
     client = _subscribed(t)
     client.instance_id = secrets.token_bytes(16)
     client.push("unknown", b"abc", terminating=True)

@@ -143,7 +143,7 @@ def commits(t: Stage) -> None:
 
 @AREA.scenario
 def refused_commits(t: Stage) -> None:
-    """A caller who may not commit names known and unknown ids: what are the errors?"""
+    """Which errors do known and unknown topic ids get if the caller may not commit?"""
     topics = Topics(t)
     asked = [(topics.one, [0]), (UNKNOWN, [0])]
     generation = {"generation_id_or_member_epoch": 3}

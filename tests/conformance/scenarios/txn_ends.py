@@ -26,7 +26,7 @@ def ends(t: Stage, v: int, committed: bool) -> None:
 
 @AREA.each(v=[1, 4, 5], first=[True, False], second=[True, False])
 def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
-    """EndTxn v{v} comes twice with one epoch, then with the returned epoch: {first}, {second}."""
+    """EndTxn v{v} is sent twice with one epoch ({first}, {second}), then with the returned one."""
     p = Producer(t, "P", 1 if v < 5 else 2).begun()
     p.end(first, version=v, adopt=False)
     p.settle()

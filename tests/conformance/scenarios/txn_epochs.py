@@ -162,7 +162,7 @@ _VERSIONS_OF = {
 
 @AREA.each(api=list(_VERSIONS_OF), reason=["fenced", "other producer id", "newer epoch"])
 def errors_by_version(t: Stage, api: str, reason: str) -> None:
-    """Which error has {api} at each version: {reason}?"""
+    """Which error does {api} return at each version: {reason}?"""
     p = Producer(t).begun()
     if reason == "fenced":
         t.setup(p.fence)

@@ -49,7 +49,7 @@ def bumps(t: Stage) -> None:
 
 @AREA.each(committed=[True, False])
 def ends(t: Stage, committed: bool) -> None:
-    """EndTxn v5 (committed: {committed}) comes at the last epochs, and is repeated."""
+    """EndTxn v5 (committed: {committed}) is sent at the last epochs, and repeated."""
     topic = t.topic()
     p = Producer(t, "P", 2).raised(_LAST - 1)
     p.begin((topic, 0))

@@ -28,7 +28,7 @@ def producer(t: Stage, protocol: int, at: int = OLD, **options: Any) -> MovingPr
 
 
 def open_transaction(t: Stage, protocol: int, **options: Any) -> tuple[MovingProducer, str]:
-    """Return a producer of epoch 1 with a record and offsets in a transaction, and the topic."""
+    """Return a producer (epoch 1) with a record and offsets in a transaction, and its topic."""
     topic = moving.topic(t, (HOME,), (HOME,))
     p = producer(t, protocol, **options)
     p.started().started()
@@ -102,7 +102,7 @@ WITH_IDENTITY = ("init_again", "add_partitions", "verify", "add_offsets", "commi
 
 @AREA.each(request=list(REQUESTS), v=[1, 2])
 def request_at_the_old_and_the_new(t: Stage, request: str, v: int) -> None:
-    """{request} (transactions v{v}) comes to the old coordinator, then to the new one."""
+    """{request} (transactions v{v}) is sent to the old coordinator, then to the new one."""
     p, topic = open_transaction(t, v)
     p.look("before")
     p.move(NEW)
@@ -134,7 +134,7 @@ def fenced_at_the_new(t: Stage, request: str, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def another_instance_at_the_new(t: Stage, v: int) -> None:
-    """Another instance, started after the move, aborts the v{v} transaction and fences."""
+    """A new instance, started after the move, aborts the v{v} transaction and fences the old."""
     p, topic = open_transaction(t, v)
     p.move(NEW)
     q = p.fence()
@@ -190,7 +190,7 @@ def goes_on_at_the_new(t: Stage, committed: bool, v: int) -> None:
 
 @AREA.each(version=[1, 3, 4])
 def who_coordinates(t: Stage, version: int) -> None:
-    """FindCoordinator v{version} on each broker names the coordinator before and after."""
+    """FindCoordinator v{version} on each broker returns the coordinator before and after a move."""
     p = producer(t, 2)
     for at in (OLD, NEW, HOME):
         if at != OLD:

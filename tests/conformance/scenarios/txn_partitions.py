@@ -38,7 +38,7 @@ def unknown_among_known(t: Stage, v: int) -> None:
 
 @AREA.each(v=VERSIONS)
 def nothing_and_twice(t: Stage, v: int) -> None:
-    """AddPartitionsToTxn v{v} names no topic, no partition, added ones, and topics twice."""
+    """AddPartitionsToTxn v{v} has no topic, no partition, added partitions, and a topic twice."""
     p = Producer(t).started()
     p.add([], "nothing", version=v)
     p.look()
@@ -180,7 +180,7 @@ def unknown_transactional_ids(t: Stage, v: int) -> None:
 
 @AREA.each(v=range(5))
 def groups(t: Stage, v: int) -> None:
-    """AddOffsetsToTxn v{v} names a group, another one, the same again, an empty name."""
+    """AddOffsetsToTxn v{v} adds a group, another group, the same group again, and an empty name."""
     p = Producer(t).started()
     p.add_offsets(version=v)
     p.look()

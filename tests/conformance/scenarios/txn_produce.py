@@ -31,7 +31,7 @@ def without_adding(t: Stage, v: int) -> None:
 
 @AREA.each(v=[11, 12, 13])
 def two_partitions(t: Stage, v: int) -> None:
-    """Produce v{v} names an added partition, one that was not added, and an unknown one."""
+    """Produce v{v} writes to an added partition, one that was not added, and an unknown one."""
     topic = t.topic(2)
     p = Producer(t).started()
     p.add([(topic, 0)])
@@ -141,7 +141,7 @@ def sequence_wraps(t: Stage, v: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def plain_then_transactional(t: Stage, protocol: int) -> None:
-    """Plain records come beside a v{protocol} transaction, and after it by the same producer."""
+    """Records without a transaction are produced during and after a v{protocol} transaction."""
     topic = t.topic()
     where = [(topic, 0)]
     plain = Producer(t, "plain", protocol)
@@ -175,7 +175,7 @@ def records_after_an_abort_by_another(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def late_batch_of_v1_after_the_end(t: Stage) -> None:
-    """A late v1 batch with the current epoch comes after the end and in the next transaction."""
+    """A late v1 batch with the current epoch arrives after the end and in the next transaction."""
     topic = t.topic(2)
     p = Producer(t).begun((topic, 0))
     p.commit()

@@ -60,7 +60,7 @@ def transactions_side_by_side(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2])
 def aborted_ones_in_a_range(t: Stage, protocol: int) -> None:
-    """Which aborted v{protocol} transactions has a fetch, by its start offset?"""
+    """Which aborted v{protocol} transactions does a fetch return, depending on its start offset?"""
     topic = t.topic()
     p = Producer(t, "P", protocol).started()
     for committed in (False, True, False, False):
@@ -119,7 +119,7 @@ def producers_of_a_partition(t: Stage, protocol: int) -> None:
 
 @AREA.scenario
 def producers_of_what_is_not_there(t: Stage) -> None:
-    """DescribeProducers names unknown topics and partitions, none, and an empty partition."""
+    """DescribeProducers requests unknown topics and partitions, none, and an empty partition."""
     topic = t.topic()
     reads.producers(t, topic, 0, "empty")
     reads.producers(t, topic, 7, "unknown partition")

@@ -94,7 +94,7 @@ def epochs_in_the_middle(t: Stage, v: int) -> None:
 
 @AREA.each(v=[7, 12])
 def unknown_producers(t: Stage, v: int) -> None:
-    """A log gets first batches of unknown producers with Produce v{v}."""
+    """Produce v{v} writes the first batches of producers that the log does not know."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, v)
@@ -242,7 +242,7 @@ def deleted_records(t: Stage, protocol: int, to: int) -> None:
 
 @AREA.each(v=[7, 8, 11, 12])
 def whole_answers(t: Stage, v: int) -> None:
-    """Which fields has the answer to Produce v{v}: accepted, repeated, refused for each reason?"""
+    """Which fields does the answer to Produce v{v} have: accepted, repeated, each refusal?"""
     topic = t.topic()
     p = Producer(t)
     t.setup(p.init)

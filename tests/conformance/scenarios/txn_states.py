@@ -115,7 +115,7 @@ _ASK_THE_COORDINATOR = ("produce", "produce_elsewhere", "commit_offsets")
 
 @AREA.each(request=list(REQUESTS), state=STATES, v=[1, 2])
 def answers_to(t: Stage, request: str, state: str, v: int) -> None:
-    """{request} in state {state}, transactions v{v}, has wrong identities, then the right one."""
+    """{request} (v{v}) is sent in state {state} with wrong identities, then the right identity."""
     p = reach(t, state, v)
     wrong = wrong_identities(t, p)
     if request in _ASK_THE_COORDINATOR:

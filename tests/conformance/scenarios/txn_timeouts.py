@@ -39,7 +39,7 @@ def state_and_log(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], request=list(REQUESTS))
 def request_after_the_timeout(t: Stage, protocol: int, request: str) -> None:
-    """{request} comes, twice, from a v{protocol} producer whose transaction timed out."""
+    """A v{protocol} producer whose transaction timed out sends {request} twice."""
     p = _timed_out(t, protocol, t.topic())
     send = REQUESTS[request]
     send(p, "")
@@ -140,7 +140,7 @@ def expired_transactional_id(t: Stage, protocol: int, state: str) -> None:
 
 @AREA.scenario
 def expired_id_starts_anew(t: Stage) -> None:
-    """InitProducerId comes without id and epoch after the transactional id has expired."""
+    """InitProducerId is sent without id and epoch after the transactional id has expired."""
     p = Producer(t).started()
     t.producer(p.producer_id)
     _expire(t, p)

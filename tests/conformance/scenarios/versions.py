@@ -108,7 +108,7 @@ def no_client_id(t: Stage) -> None:
     ],
 )
 def unsupported(t: Stage, api: str) -> None:
-    """{api} comes with the highest supported version, and with versions outside of the range."""
+    """{api} is sent with the highest supported version, and with unsupported versions."""
     first, last = wire.SCHEMAS[api]["valid"]
     values = {"group_id": "cf-none", "generation_id": 1, "member_id": "x"}
     for version in sorted({first - 1, -1, last, last + 1, 100, 32767}):

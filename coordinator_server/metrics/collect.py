@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _GROUPS_PER_STEP = 100
 _CONNECTIONS_PER_STEP = 100
+_PARTITIONS_PER_STEP = 1000
 _COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 _OPERATIONS = {"DelayedFetch": "Fetch", "DelayedShareFetch": "ShareFetch"}
 
@@ -280,9 +281,11 @@ def _topics(cluster: Cluster) -> Iterator[Metric | None]:
     topics = tuple(cluster.topics.all_topics())
     led: Counter[tuple[int]] = Counter({(node_id,): 0 for node_id in cluster.brokers})
     for topic in topics:
-        for partition in topic.partitions:
+        for position, partition in enumerate(topic.partitions, start=1):
             if partition.leader_id >= 0:
                 led[partition.leader_id,] += 1
+            if not position % _PARTITIONS_PER_STEP:
+                yield None
         yield None
     yield from number("coordinator_topics", len(topics))
     yield from numbers("coordinator_leader_partitions", led.items())

@@ -36,7 +36,7 @@ class Exposition(NamedTuple):
     """A rendered scrape: its content type, its body and further headers."""
 
     content_type: str
-    body: bytes
+    body: bytearray
     headers: Mapping[str, str]
 
 
@@ -95,7 +95,7 @@ class Scraper:
         if compressor is not None:
             body += compressor.flush()
         self._last_s = perf_counter() - began_s
-        return Exposition(content_type, bytes(body), headers)
+        return Exposition(content_type, body, headers)
 
     def _rendered(self, render: Callable[[_Chunk], bytes]) -> Iterator[bytes]:
         """Yield the text of each chunk; empty at the end of a step that yields no metric."""

@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -54,6 +55,13 @@ def parse_slice(text: str) -> tuple[int, int]:
     if not 1 <= number <= count:
         raise argparse.ArgumentTypeError(f"{text!r} is not K/N with 1 <= K <= N")
     return number, count
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules without timed tests when only timed tests run, as these are few."""
+    if not config.option.markexpr.endswith("and alone") or collection_path.suffix != ".py":
+        return None
+    return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.hookimpl(wrapper=True)

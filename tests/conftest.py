@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -29,7 +30,20 @@ ORACLE_WORKERS = 2
 """So many share the files of `tests/oracle`, where half of a test is waiting."""
 APART = ("tests/clients/", "tests/sim/test_at_length.py", "tests/sim/test_mutations.py")
 """Tests that take seconds each and share a broker at most: any worker may take the next one."""
-ORDER = (TOGETHER, ("tests/conformance/", "tests/e2e/"), APART)
+LONG = (
+    "tests/conformance/",
+    "tests/e2e/",
+    "tests/codec/",
+    "tests/docs/",
+    "tests/faults/",
+    "tests/fuzz_kafka/",
+    "tests/scripts/",
+    "tests/sim/",
+    "tests/testing/",
+    "tests/unit/test_",
+)
+"""Files that take up to minutes: if one came last, a single worker would be busy at the end."""
+ORDER = (TOGETHER, LONG, APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
 # A third of the time of the collection would go to garbage collections, which find nothing.
@@ -54,6 +68,13 @@ def parse_slice(text: str) -> tuple[int, int]:
     if not 1 <= number <= count:
         raise argparse.ArgumentTypeError(f"{text!r} is not K/N with 1 <= K <= N")
     return number, count
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules without timed tests when only timed tests run, as these are few."""
+    if not config.option.markexpr.endswith("and alone") or collection_path.suffix != ".py":
+        return None
+    return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -108,11 +129,9 @@ def _part(item: pytest.Item) -> str:
 
 
 def _rank(item: pytest.Item) -> int:
-    """Return where in ORDER a test stands."""
-    for rank, folders in enumerate(ORDER):
-        if item.nodeid.startswith(folders):
-            return rank
-    return len(ORDER)
+    """Return where in ORDER a test stands: at the last entry that has its folder or file."""
+    ranks = [rank for rank, folders in enumerate(ORDER) if item.nodeid.startswith(folders)]
+    return ranks[-1] if ranks else len(ORDER)
 
 
 # --- parallel tests -------------------------------------------------------------------------------

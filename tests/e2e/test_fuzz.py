@@ -18,7 +18,7 @@ from tests.support import Broker
 
 FRAMES = int(os.environ.get("FUZZ_FRAMES", "1000000"))
 FRAMES_AT_ONCE = 250_000
-SOME_FRAMES = 50_000
+SOME_FRAMES = 20_000
 SEED = int(os.environ.get("FUZZ_SEED", "3"))
 
 

@@ -54,6 +54,10 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         cluster.topics.create_initial()
         _reset_clocks(cluster.shared.clocks, cluster.topics)
         await asyncio.gather(*[server.disconnect() for server in former])
+        if cluster.shared.counts is not None:
+            await asyncio.sleep(0)  # the aborted connections have ended then
+            for counts in cluster.shared.counts.brokers():
+                counts.recently_closed.clear()
     LOG.emit("cluster.reset", **removed)
     return removed
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from coordinator_server.topics.topic import Partition, Topic
 
 
+_OPEN = "allow.everyone.if.no.acl.found"
+
+
 async def cluster(request: ControlRequest) -> dict[str, Any]:
     """GET /cluster: describe the cluster as a whole.
 
@@ -34,7 +37,7 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
     """
     its, state = request.cluster, request.state
     assert state is not None
-    leaders = await in_steps(_leaders(its))
+    leaders, authorizer = await in_steps(_leaders(its)), its.security.authorizer
     may_describe = request.allows("DESCRIBE", "CLUSTER", "kafka-cluster")
     return {
         "cluster_id": its.cluster_id,
@@ -51,7 +54,9 @@ async def cluster(request: ControlRequest) -> dict[str, Any]:
             ),
         },
         "security": {
-            "has_authorizer": its.security.authorizer is not None,
+            "has_authorizer": authorizer is not None,
+            "has_acls": bool(authorizer),
+            "allows_without_acl": authorizer is None or its.config.boolean(_OPEN),
             "user": None if request.user is None else request.user.name,
             "requires_login": state.options.requires_login,
             "is_read_only": state.options.is_read_only,

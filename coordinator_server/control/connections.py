@@ -9,7 +9,7 @@ from coordinator_server.control.brokers import broker_id
 from coordinator_server.control.errors import ControlError, natural_number
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import first
-from coordinator_server.counting.connections import CountedConnection
+from coordinator_server.counting.connections import ClosedConnection, CountedConnection
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.steps import Computation
+
+    AnyConnection = CountedConnection | ClosedConnection
 
 
 async def connections(request: ControlRequest) -> dict[str, Any]:
@@ -29,7 +31,7 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
         (connection.number, node_id, connection)
         if connection.number > after and broker in (None, node_id) and _matches(request, connection)
         else None
-        for node_id, connection in _all(request)
+        for node_id, connection in _listed(request)
     )
     page = await in_steps(first(wanted, values["limit"] + 1))
     has_more = len(page) > values["limit"]
@@ -41,13 +43,23 @@ async def connections(request: ControlRequest) -> dict[str, Any]:
 
 
 def _described(
-    request: ControlRequest, page: list[tuple[int, int, CountedConnection]], now_ms: int
+    request: ControlRequest, page: list[tuple[int, int, AnyConnection]], now_ms: int
 ) -> Computation[list[dict[str, Any]]]:
     described = []
     for _, node_id, connection in page:
         described.append(_connection(request, node_id, connection, now_ms))
         yield
     return described
+
+
+def _listed(request: ControlRequest) -> Iterator[tuple[int, AnyConnection]]:
+    """Yield the open connections, and with `closed` those that were closed recently."""
+    yield from _all(request)
+    counts = request.cluster.shared.counts
+    if request.values["closed"] and counts is not None:
+        for broker in counts.brokers():
+            for connection in tuple(broker.recently_closed):
+                yield broker.node_id, connection
 
 
 def _all(request: ControlRequest) -> Iterator[tuple[int, CountedConnection]]:
@@ -57,7 +69,7 @@ def _all(request: ControlRequest) -> Iterator[tuple[int, CountedConnection]]:
                 yield node_id, connection
 
 
-def _matches(request: ControlRequest, connection: CountedConnection) -> bool:
+def _matches(request: ControlRequest, connection: AnyConnection) -> bool:
     text, topic = request.values["filter"], request.values["topic"]
     if topic is not None and not (
         (topic in connection.topics_read or topic in connection.topics_written)
@@ -75,10 +87,11 @@ def _matches(request: ControlRequest, connection: CountedConnection) -> bool:
 
 
 def _connection(
-    request: ControlRequest, node_id: int, connection: CountedConnection, now_ms: int
+    request: ControlRequest, node_id: int, connection: AnyConnection, now_ms: int
 ) -> dict[str, Any]:
     """Describe a connection, with the topics that the user may see."""
     name, version = connection.software
+    end_ms = now_ms if connection.closed_at_ms is None else connection.closed_at_ms
     connection.settle()
     in_progress = connection.use_in_progress
     uses = sorted(
@@ -94,7 +107,8 @@ def _connection(
         "software_version": version,
         "principal": str(connection.principal),
         "connected_at_ms": connection.opened_at_ms,
-        "age_ms": max(0, now_ms - connection.opened_at_ms),
+        "closed_at_ms": connection.closed_at_ms,
+        "age_ms": max(0, end_ms - connection.opened_at_ms),
         "last_request_at_ms": connection.last_request_at_ms,
         "requests": sum(use.requests for use in uses) + (in_progress is not None),
         "errors": sum(use.error_count for use in uses),

@@ -49,9 +49,10 @@ def proposal(name: str, known: Iterable[str]) -> str:
     if len(name) > _MOST_CHARACTERS:
         return ""
     candidates = (
-        one
-        for one in known
-        if abs(len(one) - len(name)) <= _LENGTHS_APART and one[:1].casefold() == name[:1].casefold()
+        other
+        for other in known
+        if abs(len(other) - len(name)) <= _LENGTHS_APART
+        and other[:1].casefold() == name[:1].casefold()
     )
     similar = get_close_matches(
         name, list(islice(candidates, _MOST_COMPARED)), n=1, cutoff=_SIMILARITY

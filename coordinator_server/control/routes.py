@@ -255,7 +255,9 @@ _CONNECTIONS = (
          _DESCRIBE_CLUSTER, (*_PAGE, Parameter("broker", "broker",
          "only connections of this broker"), Parameter("filter", "text",
          "only if client id, address or principal has this text"), Parameter("topic", "text",
-         "only clients that wrote or read this topic"))),
+         "only clients that wrote or read this topic"), Parameter("closed", "boolean",
+         "whether recently closed connections that used a topic are included: the last 100 of "
+         "each broker", False))),
     _row("DELETE /connections/ID", "connections close", "connections:close",
          "connections:ConnectionClosed", "close a client connection", _ALTER_CLUSTER),
 )
@@ -278,6 +280,11 @@ _SECURITY = (
     _row("GET /settings", "settings list", "settings:settings", "topics:Configs",
          "list the broker's settings with their sources", _DESCRIBE_CONFIGS, (_FILTER,
          Parameter("broker", "broker", "node id; by default the first broker"))),
+    _row("GET /permissions", "permissions", "security:permissions", "security:Permissions",
+         "list the operations that the user of the request may do", None, (
+         Parameter("topic", "text", "a topic, which need not exist"),
+         Parameter("group", "text", "a group, which need not exist"),
+         Parameter("transactional_id", "text", "a transactional id, which need not exist"))),
     _row("PATCH /settings", "settings alter", "settings:alter_settings", "topics:Configs",
          "change settings at run time, see dynamic-configs.md", _ALTER_CONFIGS,
          (Parameter("broker", "broker",

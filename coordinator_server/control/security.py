@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coordinator_server.control.errors import ControlError
 from coordinator_server.control.local import ask, check
 from coordinator_server.security.acl import (
+    SUPPORTED_OPERATIONS,
     Operation,
     PatternType,
     Permission,
@@ -28,6 +29,31 @@ async def login(request: ControlRequest) -> dict[str, Any]:
     if not state.options.requires_login:
         raise ControlError(400, "this server has no logins, see --http-login")
     return await state.logins.begin(body["user"], body["password"], request.client_host)
+
+
+async def permissions(request: ControlRequest) -> dict[str, Any]:
+    """GET /permissions: list the operations that the user may do on the cluster and resources."""
+    names = {**request.values, "cluster": "kafka-cluster"}
+    allowed: dict[str, list[str] | None] = {}
+    for kind in ("cluster", "topic", "group", "transactional_id"):
+        resource_type, name = ResourceType[kind.upper()], names[kind]
+        allowed[kind] = None
+        if name is not None:
+            allowed[kind] = [
+                operation.name
+                for operation in sorted(SUPPORTED_OPERATIONS[resource_type])
+                if request.allows(operation.name, resource_type.name, name)
+            ]
+    user, authorizer = request.user, request.cluster.security.authorizer
+    return {
+        "user": None if user is None else user.name,
+        "creates_topics": user is None
+        or authorizer is None
+        or authorizer.allows_by_resource_type(
+            user, request.client_host, Operation.CREATE, ResourceType.TOPIC
+        ),
+        **allowed,
+    }
 
 
 # --- quotas ---------------------------------------------------------------------------------------

@@ -136,7 +136,8 @@ class ControlState:
             if user is not None:
                 return user
         if requires_login:
-            challenge = {"WWW-Authenticate": 'Basic realm="coordinator-server", charset="UTF-8"'}
+            ways = 'Basic realm="coordinator-server", charset="UTF-8"'
+            challenge = {"WWW-Authenticate": ways if expected is None else f"{ways}, Bearer"}
             text = "log in as a user of the broker: POST /login, or Authorization: Basic"
             if given:
                 text = f"unknown user, wrong password, or ended session: {text}"

@@ -126,6 +126,8 @@ class CountedConnection(Connection):
         self.topics_read: dict[str, None] = {}
         self.topics_written: dict[str, None] = {}
 
+    closed_at_ms = None
+
     @property
     def last_request_at_ms(self) -> int | None:
         """When the last request arrived, by the machine's clock."""
@@ -162,6 +164,30 @@ class CountedConnection(Connection):
         """Add the requests since the last call to the counts of the broker."""
         for use in self.uses.values():
             use.settle()
+
+
+class ClosedConnection:
+    """What is known of a client that has closed its connection; the fields are as before."""
+
+    use_in_progress = None
+
+    def __init__(self, connection: CountedConnection) -> None:
+        connection.settle()
+        self.number = connection.number
+        self.remote = connection.remote
+        self.listener_name = connection.listener_name
+        self.caller = connection.caller
+        self.software = connection.software
+        self.principal = connection.principal
+        self.opened_at_ms = connection.opened_at_ms
+        self.closed_at_ms: int | None = time_ns() // 1_000_000
+        self.last_request_at_ms = connection.last_request_at_ms
+        self.uses = dict(connection.uses)
+        self.topics_read = connection.topics_read
+        self.topics_written = connection.topics_written
+
+    def settle(self) -> None:
+        """Do nothing: the requests are counted."""
 
 
 def noting_topics(spec: ApiSpec, handle: Handler[Any]) -> Handler[Any]:

@@ -7,11 +7,12 @@ turns them into metrics (`collect`). State is not counted, but read by the scrap
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.core.groups.explain import WITHOUT_REBALANCE, Absence, Trigger
 from coordinator_server.counting.buckets import LAG_BOUNDS_S, PHASE_BOUNDS_S, Buckets
+from coordinator_server.counting.connections import ClosedConnection, CountedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from coordinator_server.net.connection import Connection
 
     Explain = Callable[[str, Rebalance], None]
+
+
+_MOST_CLOSED = 100
 
 
 class RebalanceKey(NamedTuple):
@@ -38,6 +42,8 @@ class BrokerCounts:
         self.node_id = node_id
         self.closed_connections: Counter[str] = Counter()
         """Ended connections by listener."""
+        self.recently_closed: deque[ClosedConnection] = deque(maxlen=_MOST_CLOSED)
+        """The last ended connections of clients that used topics."""
         self.accepted_connections: Counter[str] = Counter()
         """Accepted connections by listener, at the last scrape."""
         self.rebalances: Counter[RebalanceKey] = Counter()
@@ -61,6 +67,10 @@ class BrokerCounts:
     def connection_lost(self, connection: Connection) -> None:
         """Count a connection that has ended."""
         self.closed_connections[connection.listener_name] += 1
+        if isinstance(connection, CountedConnection) and (
+            connection.topics_read or connection.topics_written
+        ):
+            self.recently_closed.append(ClosedConnection(connection))
 
     def counting(self, explain: Explain) -> Explain:
         """Return a function that counts a rebalance that has ended, and then calls `explain`."""

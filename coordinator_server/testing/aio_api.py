@@ -215,12 +215,12 @@ class AsyncControlApi:
                 f"/transactions/{quoted(transaction)}/abort"))
 
     async def connections_list(self, *, limit: int | None = None, after: str | None = None, broker:
-            int | None = None, filter: str | None = None, topic: str | None =
-            None) -> connections.Connections:
+            int | None = None, filter: str | None = None, topic: str | None = None, closed: bool |
+            None = None) -> connections.Connections:
         """List client connections: software, principal, APIs, bytes, errors, topics."""
         return cast("connections.Connections", await self.control.call("GET", "/connections",
-                {"limit": limit, "after": after, "broker": broker, "filter": filter, "topic":
-                topic}))
+                {"limit": limit, "after": after, "broker": broker, "filter": filter, "topic": topic,
+                "closed": closed}))
 
     async def connections_close(self, id: int) -> connections.ConnectionClosed:
         """Close a client connection."""
@@ -260,6 +260,12 @@ class AsyncControlApi:
         """List the broker's settings with their sources."""
         return cast("topics.Configs", await self.control.call("GET", "/settings", {"filter": filter,
                 "broker": broker}))
+
+    async def permissions(self, *, topic: str | None = None, group: str | None = None,
+            transactional_id: str | None = None) -> security.Permissions:
+        """List the operations that the user of the request may do."""
+        return cast("security.Permissions", await self.control.call("GET", "/permissions", {"topic":
+                topic, "group": group, "transactional_id": transactional_id}))
 
     async def settings_alter(self, body: topics.ConfigChange, *, broker: int | None =
             None) -> topics.Configs:

@@ -286,6 +286,13 @@ def test_a_group_with_members_keeps_its_offsets(api: ControlApi, broker: Broker)
     finally:
         consumer.close()
     assert refused(api.connections_close, 1 << 40)[0] == 404
+    # A closed connection leaves a trace.
+    assert not [one for one in of_reader() if one["id"] == number]
+    closed = api.connections_list(filter="reader", topic="orders", closed=True)["connections"]
+    (entry,) = [one for one in closed if one["id"] == number]
+    assert entry["closed_at_ms"] is not None
+    assert entry["closed_at_ms"] - entry["connected_at_ms"] == entry["age_ms"]
+    assert (entry["topics_read"], entry["client_id"]) == (["orders"], "reader")
 
 
 def test_a_transaction_and_what_it_holds_back(api: ControlApi, broker: Broker) -> None:
@@ -425,6 +432,18 @@ def test_ctl(broker: Broker) -> None:
     assert ctl(broker, "groups", "show").returncode == 2
 
 
+def check_rights(alice: ControlApi, admin: ControlApi) -> None:
+    """Check the operations of a user with DESCRIBE on the topic `seen`, and of an administrator."""
+    security_of = alice.cluster_show()["security"]
+    assert (security_of["has_acls"], security_of["allows_without_acl"]) == (True, False)
+    rights = alice.permissions(topic="seen", group="g")
+    assert (rights["user"], rights["creates_topics"], rights["cluster"]) == ("alice", False, [])
+    assert (rights["topic"], rights["group"]) == (["DESCRIBE"], [])
+    assert rights["transactional_id"] is None
+    assert "ALTER" in admin.permissions()["cluster"]
+    assert admin.permissions()["creates_topics"]
+
+
 def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
     """With --http-login a user sees and changes what the ACLs allow, in lists too."""
     strict = "allow.everyone.if.no.acl.found=false"
@@ -475,6 +494,7 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
         assert whole["counts"]["topics"] >= 2
         assert whole["data_directory"]
         assert refused(alice.brokers_list)[0] == 403
+        check_rights(alice, admin)
         admin.acls_create({"acls": [{**acl, "operation": "READ", "host": "127.0.0.2"}]})
         assert refused(alice.records_list, "seen")[0] == 403
         assert "operation=READ" in serve.log_lines("access.denied")[-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.page.browser import View, fill, wait_for
 from tests.page.workload import consumer, open_transaction
@@ -255,6 +257,56 @@ def test_a_broker_is_stopped_and_started(broker: Broker, open_view: Callable[...
     row.get_by_role("button", name="Start").click()
     wait_for(lambda: view.rows(table)[1][1] == "running", "the broker runs")
     wait_for(lambda: "Broker 2 is running" in view.text, "the list of changes")
+
+
+def test_a_cluster_without_running_brokers_does_not_look_calm(
+    broker: Broker, open_view: Callable[..., View]
+) -> None:
+    """While no broker runs, each view says so, and the overview can start one."""
+    view = open_view(broker.control.address, refusals=(503,))
+    for node_id in (1, 2, 3):
+        broker.api.brokers_stop(node_id)
+    for parts in ((), ("groups",), ("transactions",), ("topics",)):
+        view.go(*parts)
+        wait_for(lambda: "No broker runs: clients cannot connect" in view.text, f"{parts}")
+        assert "read everything" not in view.text
+    view.go()
+    wait_for(lambda: "stopped" in view.text, "the brokers")
+    view.button("Start").first.click()
+    wait_for(lambda: "No broker runs" not in view.text, "a broker runs")
+    for node_id in (1, 2, 3):
+        broker.api.brokers_start(node_id)
+
+
+def test_an_offset_beyond_the_log_end_is_marked(
+    broker: Broker, open_view: Callable[..., View]
+) -> None:
+    """The overview, the list and the group say that an offset is beyond the log end."""
+    end = broker.api.topics_show("orders")["partitions"][0]["end_offset"]
+    place: Any = {"topic": "orders", "partition": 0, "offset": end + 7}
+    broker.api.offsets_set("ahead", {"offsets": [place]})
+    view = open_view(broker.control.address)
+    for parts in ((), ("groups",), ("groups", "ahead")):
+        view.go(*parts)
+        wait_for(lambda: "7 beyond the log end" in view.text, f"{parts}")
+
+
+def test_a_closed_client_leaves_a_trace(broker: Broker, open_view: Callable[..., View]) -> None:
+    """A topic shows producers that have disconnected, and how long ago."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "once"})
+    producer.produce("orders", b"x", partition=0)
+    producer.flush()
+    view = open_view(broker.control.address, "topics", "orders")
+    caption = "Connections that produce to this topic or fetch from it"
+
+    def of_client() -> list[list[str]]:
+        return [row for row in view.rows(caption) if row[0] == "once"]
+
+    wait_for(lambda: [row[-1] for row in of_client()] == ["open"], "the open connection")
+    del producer
+    gc.collect()
+    wait_for(lambda: of_client()[0][-1].startswith("closed "), "the closed connection")
+    assert of_client()[0][1] == "produces"
 
 
 def test_the_clock_is_frozen_advanced_and_resumed(

@@ -36,6 +36,8 @@ def test_a_token_is_asked_for(tmp_path: Path, open_view: Callable[..., View]) ->
         address = http_address(serve)
         view = open_view(address, "topics", query={"internal": "true"}, refusals=(401,))
         view.shown("Log in")
+        assert view.page.get_by_label("Password").count() == 0
+        assert "needs a token." in view.text
         view.page.get_by_label("Token").fill("wrong")
         view.button("Use the token").click()
         view.page.get_by_label("Token").wait_for()
@@ -99,6 +101,7 @@ def test_a_user_sees_what_the_acls_allow(
     serve, passwords = secured
     view = open_view(http_address(serve), "topics", refusals=(401, 403, 404))
     view.shown("Log in")
+    assert view.page.get_by_label("Token").count() == 0
     log_in(view, "alice", "wrong")
     view.message("unknown user or wrong password")
     log_in(view, "alice", passwords["alice"])
@@ -131,19 +134,55 @@ def test_a_user_sees_what_the_acls_allow(
     assert "hidden-group offsets" not in view.text
 
 
-def test_a_refused_change_of_a_user_is_explained(
+def test_only_what_the_acls_allow_is_offered(
     secured: tuple[Serve, dict[str, str]], open_view: Callable[..., View]
 ) -> None:
-    """The broker's refusal is shown, and nothing has changed."""
+    """A change that ACLs refuse is a sentence with the missing operation, not a control.
+
+    The navigation has no views that the user may not see. An administrator has all.
+    """
     serve, passwords = secured
     view = open_view(http_address(serve), "topics", "seen", refusals=(401, 403))
     view.shown("Log in")
     log_in(view, "alice", passwords["alice"])
     view.shown("Topic seen")
-    view.button("Delete the topic").click()
-    view.confirm("Delete the topic")
-    assert "DELETE" in view.message("Delete the topic: ").inner_text()
-    assert view.hash == "#/topics/seen"
+    navigation = view.page.locator("nav a")
+    visible = ["Overview", "Groups", "Topics", "Transactions"]
+    wait_for(lambda: navigation.all_inner_texts() == visible, "the navigation of alice")
+    assert "Delete the topic: alice may not, it needs DELETE on TOPIC." in view.text
+    for parts, missing in (
+        (("topics",), "CREATE on TOPIC"),
+        (("records", "seen"), "WRITE on TOPIC"),
+        (("groups", "seen-group"), "DELETE on GROUP"),
+        (("clock",), "Log out"),
+    ):
+        view.go(*parts)
+        view.page.locator("body", has_text=missing).wait_for()
+        buttons = view.page.locator("main button").all_inner_texts()
+        assert not {"Create", "Produce", "Delete the group", "Advance"} & set(buttons), parts
+    view.go("groups", "seen-group")
+    wait_for(lambda: view.page.locator("summary", has_text="Reset offsets").count(), "READ is hers")
+    view.button("Log out").click()
+    log_in(view, "admin", passwords["admin"])
+    wait_for(lambda: len(navigation.all_inner_texts()) == 9, "the navigation of admin")
+    view.go("topics", "seen")
+    view.button("Delete the topic").wait_for()
+
+
+def test_an_open_authorizer_is_said_to_be_open(
+    tmp_path: Path, open_view: Callable[..., View]
+) -> None:
+    """--dev-security allows everything until the first ACL exists; the overview says so."""
+    with Serve("--ephemeral", *HTTP, "--dev-security", str(tmp_path / "users")) as serve:
+        view = open_view(http_address(serve))
+        text = "Every user may do everything until the first ACL exists"
+        wait_for(lambda: text in view.text, text)
+        acl: Any = {"principal": "User:bob", "operation": "READ", "resource_type": "TOPIC"}
+        acl["resource_name"] = "orders"
+        ControlApi(Control(http_address(serve))).acls_create({"acls": [acl]})
+        view.go()
+        wait_for(lambda: "Resources without an ACL are open" in view.text, "after the first ACL")
+        assert serve.stop() == 0
 
 
 def test_acls_are_added_and_deleted(

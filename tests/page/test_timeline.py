@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -147,6 +148,66 @@ def test_each_rebalance_is_explained(
         wait_for(partial(tells, "\n".join(told[account["ended_ms"]])), f"rebalance {index}")
         assert f"at={account['ended_ms']}" in view.hash
         wait_for(lambda: view.page.locator("g.rebalance.selected").count() == 1, "it is marked")
+
+
+def test_a_time_is_gone_to(
+    broker: Broker, driven: RandomGroup, open_view: Callable[..., View]
+) -> None:
+    """ "Go to time" shows the time and the account of the nearest rebalance; rows have dates."""
+    accounts = journal(broker, GROUP)
+    account = accounts[len(accounts) // 2]
+    view = open_view(broker.control.address, "groups", GROUP, query={"span": 60_000})
+    shown_spans(view)
+    at = view.page.evaluate(
+        "ms => { const at = new Date(ms); at.setMinutes(at.getMinutes() - "
+        "at.getTimezoneOffset()); return at.toISOString().slice(0, 19) }",
+        account["ended_ms"],
+    )
+    view.page.get_by_label("Go to time").fill(at)
+    second_ms = account["ended_ms"] // 1000 * 1000
+    wait_for(lambda: f"near={second_ms}" in view.hash, "the time is in the address")
+    told = {
+        row["ended_ms"]: "\n".join(row["story"])
+        for row in broker.api.groups_rebalances(GROUP, limit=500)["rebalances"]
+    }
+    near = [
+        story
+        for ended_ms, story in told.items()
+        if abs(ended_ms - second_ms) <= 1000 + abs(account["started_ms"] - account["ended_ms"])
+    ]
+    wait_for(lambda: view.page.locator("pre.story").last.inner_text() in near, "the account")
+    rows = view.rows("Rebalances, the latest first")
+    assert rows
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}", row[0]) for row in rows)
+    assert max(milliseconds_of(view)) <= second_ms + 30_000
+
+
+def milliseconds_of(view: View) -> list[int]:
+    """Return the ends of the rebalances in the list, from their links."""
+    links = view.table("Rebalances, the latest first").get_by_role("link")
+    hrefs: list[str] = links.evaluate_all("all => all.map(one => one.hash)")
+    return [int(re.findall(r"[?&]at=(\d+)", href)[0]) for href in hrefs]
+
+
+def test_no_label_is_cut_off(
+    broker: Broker, driven: RandomGroup, open_view: Callable[..., View]
+) -> None:
+    """Each text of the picture is within its edges, wherever the last tick is."""
+    now_ms = broker.clock.state().now_ms // 60_000 * 60_000
+    for after_ms in (0, 1_000, 4_000, 8_000):
+        query = {"span": 60_000, "to": now_ms + after_ms}
+        view = open_view(broker.control.address, "groups", GROUP, query=query)
+        view.page.locator("svg.timeline").wait_for()
+        beyond = view.page.evaluate(
+            """() => {
+              const edge = document.querySelector("svg.timeline").getBoundingClientRect();
+              const texts = [...document.querySelectorAll("svg.timeline text")];
+              const isBeyond = (box) => box.left < edge.left || box.right > edge.right;
+              return texts.filter((text) => isBeyond(text.getBoundingClientRect()))
+                .map((text) => text.textContent);
+            }"""
+        )
+        assert beyond == [], after_ms
 
 
 def test_the_timeline_is_moved_and_zoomed(

@@ -30,9 +30,9 @@ function withQuery(target, query) {
   return pairs.length ? `${target}?${new URLSearchParams(pairs)}` : target;
 }
 
-async function request(method, target, { query, body, signal, headers } = {}) {
+async function request(method, target, { query, body, signal, headers, isAnonymous } = {}) {
   const all = { ...headers };
-  if (token.get()) all.Authorization = `Bearer ${token.get()}`;
+  if (token.get() && !isAnonymous) all.Authorization = `Bearer ${token.get()}`;
   if (body !== undefined) all["Content-Type"] = "application/json";
   try {
     return await fetch(withQuery(target, query), {
@@ -62,6 +62,17 @@ export async function call(method, target, options) {
   }
   if (!response.ok) throw new ApiError(response.status, answer.error ?? response.statusText);
   return answer;
+}
+
+/** Return how one can log in: {isOpen, byToken, byUser}. */
+export async function waysToLogIn(signal) {
+  const response = await request("GET", "/cluster", { signal, isAnonymous: true });
+  const challenge = response.headers.get("WWW-Authenticate") ?? "";
+  return {
+    isOpen: response.ok,
+    byToken: /\bBearer\b/.test(challenge),
+    byUser: /\bBasic\b/.test(challenge),
+  };
 }
 
 export const get = (target, query, signal) => call("GET", target, { query, signal });

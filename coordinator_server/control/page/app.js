@@ -1,12 +1,20 @@
 // The page: navigation, refreshes, and the view for each address.
 //
 // A view is {title(parts), load(parts, query, signal), show(data, parts, query)} and may have
-// `every` (ms between refreshes) and `wants(event, parts)` (whether an event needs a refresh). Its
+// `every` (ms between refreshes), `first` (number of rows that are loaded and shown first) and `wants(event, parts)` (whether an event needs a refresh). Its
 // address is the part behind `#`, so that each state of the page has a link.
 
 import { ApiError, follow, get, token } from "./api.js";
 import { count, h, morph, visible } from "./dom.js";
-import { cluster, link, place, say } from "./ui.js";
+import {
+  cluster,
+  DESCRIBE_CLUSTER,
+  DESCRIBE_CONFIGS,
+  link,
+  may,
+  place,
+  say,
+} from "./ui.js";
 import { clients } from "./views/clients.js";
 import { clock } from "./views/clock.js";
 import { connect } from "./views/connect.js";
@@ -27,11 +35,11 @@ const VIEWS = {
   topics: { list: topics, detail: topic, name: "Topics" },
   records: { detail: records },
   transactions: { list: transactions, detail: transaction, name: "Transactions" },
-  connections: { list: clients, name: "Connections" },
-  clock: { list: clock, name: "Clock" },
-  settings: { list: settings, name: "Settings" },
-  security: { list: security, name: "Security" },
-  connect: { list: connect, name: "Connect" },
+  connections: { list: clients, name: "Connections", needs: DESCRIBE_CLUSTER },
+  clock: { list: clock, name: "Clock", needs: DESCRIBE_CLUSTER },
+  settings: { list: settings, name: "Settings", needs: DESCRIBE_CONFIGS },
+  security: { list: security, name: "Security", needs: DESCRIBE_CONFIGS },
+  connect: { list: connect, name: "Connect", needs: DESCRIBE_CLUSTER },
   login: { list: login },
 };
 
@@ -63,7 +71,7 @@ function viewOf(parts) {
 function showHeader() {
   const { parts } = parse(location.hash);
   const items = Object.entries(VIEWS)
-    .filter(([, entry]) => entry.name)
+    .filter(([, entry]) => entry.name && may(entry.needs))
     .map(([name, entry]) => {
       const isCurrent = (parts[0] ?? "") === name || (parts[0] === "records" && name === "topics");
       const current = isCurrent ? "page" : null;
@@ -95,7 +103,22 @@ function showHeader() {
 
 function logOut() {
   token.clear();
+  cluster.rights = null;
   location.hash = "#/login";
+}
+
+const RESOURCES = {
+  topics: "topic",
+  records: "topic",
+  groups: "group",
+  transactions: "transactional_id",
+};
+
+// Read what the user may do on the cluster and on the resource of a view; null: everything.
+async function readRights([view, name], signal) {
+  const { user, has_authorizer: hasAuthorizer } = cluster.current.security;
+  const query = RESOURCES[view] && name !== undefined ? { [RESOURCES[view]]: name } : null;
+  cluster.rights = user && hasAuthorizer ? await get("/permissions", query, signal) : null;
 }
 
 async function refresh() {
@@ -116,9 +139,15 @@ async function refresh() {
       cluster.current = await get("/cluster", null, run.abort.signal);
       cluster.readAtMs = Date.now();
     }
-    const data = await view.load(parts, query, run.abort.signal);
+    const isPart = view.first && run.isFirst !== false && !run.hasPart;
+    const [data] = await Promise.all([
+      view.load(parts, query, run.abort.signal, isPart ? view.first : undefined),
+      view === login ? null : readRights(parts, run.abort.signal),
+    ]);
     if (run !== shown) return;
     tree = view.show(data, parts, query);
+    run.isAgain ||= isPart;
+    run.hasPart = isPart;
   } catch (error) {
     if (run !== shown || error.name === "AbortError") return;
     if (error.status === 401) {
@@ -126,10 +155,13 @@ async function refresh() {
       return;
     }
     if (!(error instanceof ApiError)) console.error(error);
-    tree = h("div", null, h("h1", null, view.title(parts)), problem(error));
+    const isExplained = error.status === 503 && isDown();
+    const text = isExplained ? null : problem(error);
+    tree = h("div", null, h("h1", null, view.title(parts)), text);
   } finally {
     run.isLoading = false;
   }
+  if (isDown() && view !== login) tree.prepend(noBroker());
   const main = document.getElementById("main");
   const isFirst = run.isFirst !== false;
   if (isFirst) main.replaceChildren();
@@ -139,7 +171,19 @@ async function refresh() {
     run.isFirst = false;
     if (run.isNavigation) main.focus({ preventScroll: false });
   }
-  run.timer = setTimeout(refresh, run.isAgain ? EVENT_DELAY_MS : (view.every ?? DEFAULT_EVERY_MS));
+  const delayMs = run.hasPart ? 0 : EVENT_DELAY_MS;
+  run.timer = setTimeout(refresh, run.isAgain ? delayMs : (view.every ?? DEFAULT_EVERY_MS));
+}
+
+const isDown = () => cluster.current?.running === 0;
+
+function noBroker() {
+  return h(
+    "p",
+    { class: "note error", role: "alert", "data-key": "no broker" },
+    "No broker runs: clients cannot connect, and nothing is known of groups and transactions. ",
+    link([], "Start a broker"),
+  );
 }
 
 function problem(error) {

@@ -178,15 +178,24 @@ export function duration(ms) {
 
 const pad = (number, digits = 2) => String(number).padStart(digits, "0");
 
-/** Return the local time of day, with the date unless it is today. */
-export function clockTime(ms, withMs = false) {
+/** Return the local time of day, with the date unless it is today or `withDate`. */
+export function clockTime(ms, withMs = false, withDate = false) {
   const at = new Date(ms);
   if (Number.isNaN(at.getTime())) return "–";
   const time = `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
   const text = withMs ? `${time}.${pad(at.getMilliseconds(), 3)}` : time;
   const today = new Date();
-  if (at.toDateString() === today.toDateString()) return text;
+  if (!withDate && at.toDateString() === today.toDateString()) return text;
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${text}`;
+}
+
+/** Return the value of an input of a local date and time; empty without a time. */
+export function localTime(ms) {
+  if (!ms) return "";
+  const at = new Date(Number(ms));
+  if (Number.isNaN(at.getTime())) return "";
+  at.setMinutes(at.getMinutes() - at.getTimezoneOffset());
+  return at.toISOString().slice(0, 19);
 }
 
 /** Return a `time` element: the local time, with UTC as its title; a dash for null. */

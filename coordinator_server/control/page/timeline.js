@@ -12,6 +12,7 @@ const LAG_HEIGHT = 70;
 const MOST_ROWS = 60;
 const COLORS = 10;
 const TICK_DISTANCE = 75;
+const LABEL = 64;
 
 const partitionName = (topic, index) => `${topic}-${index}`;
 
@@ -185,12 +186,14 @@ function ticks(from, to, x, height) {
   const step =
     1000 * (steps.find((seconds) => (to - from) / (seconds * 1000) <= most) ?? 2_592_000);
   const marks = [];
+  const isLast = (ms) => x(to) + RIGHT - x(ms) < LABEL / 2;
   for (let ms = Math.ceil(from / step) * step; ms <= to; ms += step) {
     marks.push(
       s("line", { class: "tick", x1: x(ms), x2: x(ms), y1: TOP, y2: height - 18 }),
       s(
         "text",
-        { class: "label", x: x(ms), y: 14, "text-anchor": "middle" },
+        // Half of a label in the middle of the last tick would be outside of the picture.
+        { class: "label", x: x(ms), y: 14, "text-anchor": isLast(ms) ? "end" : "middle" },
         clockTime(ms).split(" ").pop(),
       ),
     );

@@ -4,7 +4,7 @@ import { call, path } from "./api.js";
 import { count, h, lazy, visible } from "./dom.js";
 
 /** What the views know of the cluster, from `GET /cluster`; set by app.js. */
-export const cluster = { current: null, readAtMs: 0 };
+export const cluster = { current: null, readAtMs: 0, rights: null };
 
 /** Return the broker's time now. */
 export function brokerNow() {
@@ -14,6 +14,37 @@ export function brokerNow() {
 
 /** Return whether this server accepts changes. */
 export const isWritable = () => !cluster.current?.security.is_read_only;
+
+export const ALTER_CLUSTER = ["ALTER", "CLUSTER"];
+export const ALTER_CONFIGS = ["ALTER_CONFIGS", "CLUSTER"];
+export const DESCRIBE_CLUSTER = ["DESCRIBE", "CLUSTER"];
+export const DESCRIBE_CONFIGS = ["DESCRIBE_CONFIGS", "CLUSTER"];
+
+/** Return whether the user may do an operation, [OPERATION, RESOURCE TYPE], on the cluster or on
+ * the resource of this view. */
+export function may(needs) {
+  if (!needs || !cluster.rights) return true;
+  const [operation, type] = needs;
+  return cluster.rights[type.toLowerCase()]?.includes(operation) ?? false;
+}
+
+/** Return a note in place of a change that the user may not make; null on a read-only server. */
+function refusal(title, [operation, type]) {
+  if (!isWritable()) return null;
+  const text = `${title}: ${cluster.rights.user} may not, it needs ${operation} on ${type}.`;
+  return h("p", { class: "note" }, text);
+}
+
+/** Return a sentence if everybody may do more than ACLs allow, otherwise null. */
+export function openness() {
+  const { has_authorizer: isOn, has_acls: hasAcls, allows_without_acl: isOpen } =
+    cluster.current.security;
+  if (!isOn || !isOpen) return null;
+  const text = hasAcls
+    ? "Resources without an ACL are open: every user may do everything with them"
+    : "Every user may do everything until the first ACL exists; then a resource is open until it has one";
+  return h("p", { class: "note" }, `${text} (allow.everyone.if.no.acl.found).`);
+}
 
 /** Return the address of a view in this page. */
 export function place(parts, query) {
@@ -37,8 +68,9 @@ export function say(text, isError = false) {
   }, 8_000);
 }
 
-/** Return a column of buttons, or null on a server that accepts no changes. */
-export const changeColumn = (cell) => (isWritable() ? ["Change", cell] : null);
+/** Return a column of buttons, or null if the server or the user's ACLs allow no changes. */
+export const changeColumn = (cell, needs) =>
+  isWritable() && may(needs) ? ["Change", cell] : null;
 
 /** Return a table. A column is [title, cell(row), kind], or null; numbers have the kind "number".
  *
@@ -62,7 +94,7 @@ export function table(
     );
   const body = rows.map((row) => {
     const tr = h("tr", { "data-key": key?.(row), class: selected?.(row) ? "selected" : null });
-    const memo = isPure ? JSON.stringify([row, isWritable()]) : undefined;
+    const memo = isPure ? JSON.stringify([row, shown.length]) : undefined;
     return lazy(tr, memo, () => cells(row));
   });
   return h(
@@ -88,6 +120,12 @@ export function facts(...pairs) {
   );
 }
 
+/** Return a label if a committed offset is beyond the log end, otherwise null. */
+export function beyondEnd({ beyond_end: distance }) {
+  if (!distance) return null;
+  return [" ", h("span", { class: "state bad" }, `${count(distance)} beyond the log end`)];
+}
+
 const GOOD = new Set(["Stable", "running", "STABLE", "CompleteCommit", "CompleteAbort", "ACTIVE"]);
 const BAD = new Set(["Dead", "stopped", "offline"]);
 
@@ -98,7 +136,8 @@ export function state(name) {
 }
 
 /** Return a button that runs a change of the broker, after a confirmation if there is a question. */
-export function action(title, question, run, { isDangerous = false } = {}) {
+export function action(title, question, run, { isDangerous = false, needs } = {}) {
+  if (!may(needs)) return refusal(title, needs);
   if (!isWritable()) return null;
   const onclick = async () => {
     if (question && !(await confirmed(question, title))) return;
@@ -143,7 +182,8 @@ export function confirmed(question, title) {
 }
 
 /** Return a form. A field is {name, label, type, value, options, hint}; `run(values)` is its action. */
-export function form(title, fields, run, { button = title, isOpen = false } = {}) {
+export function form(title, fields, run, { button = title, isOpen = false, needs } = {}) {
+  if (!may(needs)) return refusal(title, needs);
   if (!isWritable()) return null;
   const onsubmit = (event) => {
     event.preventDefault();

@@ -22,6 +22,12 @@ class Security(TypedDict):
     """How clients of this broker authenticate, and what they may do."""
 
     has_authorizer: Annotated[bool, "whether ACLs are enforced"]
+    has_acls: Annotated[bool, "whether there is an ACL"]
+    allows_without_acl: Annotated[
+        bool,
+        "whether every client may do everything with resources that have no ACL "
+        "(`allow.everyone.if.no.acl.found`, or no authorizer)",
+    ]
     user: Annotated[str | None, "the user of this request, null without a login"]
     requires_login: Annotated[bool, "whether this server only serves users (`--http-login`)"]
     is_read_only: Annotated[bool, "whether this server only serves GET (`--http-read-only`)"]

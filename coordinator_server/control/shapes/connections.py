@@ -16,7 +16,7 @@ class ApiUse(TypedDict):
 
 
 class Connection(TypedDict):
-    """An open connection of a client. Requests of a SASL handshake are not counted."""
+    """A connection of a client. Requests of a SASL handshake are not counted."""
 
     id: Annotated[int, "number of the connection, unique in this process"]
     broker: Annotated[int, "node id"]
@@ -27,7 +27,8 @@ class Connection(TypedDict):
     software_version: Annotated[str, "version of the client library"]
     principal: Annotated[str, "principal, such as User:alice"]
     connected_at_ms: Annotated[int, "when the connection was opened, by the machine's clock"]
-    age_ms: Annotated[int, "how long the connection has been open"]
+    closed_at_ms: Annotated[int | None, "when it was closed, null while it is open"]
+    age_ms: Annotated[int, "how long the connection has been open, or was"]
     last_request_at_ms: Annotated[int | None, "when the last request arrived"]
     requests: Annotated[int, "number of requests, with the one in progress"]
     errors: Annotated[int, "error codes in responses; a response may have one per partition"]

@@ -56,6 +56,19 @@ class AclFilter(TypedDict):
     pattern_type: NotRequired[Annotated[str, "LITERAL, PREFIXED, MATCH or ANY"]]
 
 
+class Permissions(TypedDict):
+    """What the user of a request may do: all operations without a login or an authorizer."""
+
+    user: Annotated[str | None, "the user, null without a login"]
+    creates_topics: Annotated[bool, "whether the user may create topics of at least one name"]
+    cluster: Annotated[list[str], "operations on the cluster"]
+    topic: Annotated[list[str] | None, "operations on the topic, null without the parameter"]
+    group: Annotated[list[str] | None, "operations on the group, null without the parameter"]
+    transactional_id: Annotated[
+        list[str] | None, "operations on the transactional id, null without the parameter"
+    ]
+
+
 class Login(TypedDict):
     """The name and password of a SCRAM or PLAIN user of the broker."""
 

@@ -2,7 +2,16 @@
 
 import { all } from "../api.js";
 import { bytes, count, h, time } from "../dom.js";
-import { action, changeColumn, cluster, filters, more, remove, table } from "../ui.js";
+import {
+  action,
+  ALTER_CLUSTER,
+  changeColumn,
+  cluster,
+  filters,
+  more,
+  remove,
+  table,
+} from "../ui.js";
 
 // The age changes all the time, and would make every row new.
 const withoutAge = ({ age_ms: _, ...connection }) => connection;
@@ -10,9 +19,10 @@ const withoutAge = ({ age_ms: _, ...connection }) => connection;
 export const clients = {
   title: () => "Connections",
   wants: (event) => event.type === "connection",
+  first: 40,
 
-  load: (parts, { filter, topic }, signal) =>
-    all("/connections", "connections", { filter, topic }, signal),
+  load: (parts, { filter, topic }, signal, first) =>
+    all("/connections", "connections", { filter, topic }, signal, first, first),
 
   show({ entries, isWhole }, parts, query) {
     const columns = [
@@ -37,6 +47,7 @@ export const clients = {
         action("Close", `Close the connection of ${row.remote}? Most clients reconnect.`, () =>
           remove(["connections", String(row.id)]),
         ),
+        ALTER_CLUSTER,
       ),
     ];
     return h(

@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { duration, h, time } from "../dom.js";
-import { action, cluster, facts, form } from "../ui.js";
+import { action, ALTER_CLUSTER, cluster, facts, form, may } from "../ui.js";
 
 const UNITS = { s: 1, min: 60, h: 3600, d: 86_400 };
 const STEPS = [
@@ -39,21 +39,25 @@ export const clock = {
       h(
         "p",
         { class: "buttons" },
-        frozen
-          ? action("Resume", null, () => call("POST", "/clock/resume"))
-          : action("Freeze", null, () => call("POST", "/clock/freeze")),
-        STEPS.map(([number, unit]) =>
-          action(`Advance ${number} ${unit}`, null, () => advance(number * UNITS[unit])),
-        ),
+        may(ALTER_CLUSTER)
+          ? [
+              frozen
+                ? action("Resume", null, () => call("POST", "/clock/resume"))
+                : action("Freeze", null, () => call("POST", "/clock/freeze")),
+              STEPS.map(([number, unit]) =>
+                action(`Advance ${number} ${unit}`, null, () => advance(number * UNITS[unit])),
+              ),
+            ]
+          : null,
       ),
       form(
-        "Advance by another time",
+        may(ALTER_CLUSTER) ? "Advance by another time" : "Freeze or advance the clock",
         [
           { name: "number", label: "Number", type: "number", value: "30" },
           { name: "unit", label: "Unit", options: Object.keys(UNITS), value: "s" },
         ],
         ({ number, unit }) => advance(Number(number) * UNITS[unit]),
-        { button: "Advance" },
+        { button: "Advance", needs: ALTER_CLUSTER },
       ),
       h(
         "p",

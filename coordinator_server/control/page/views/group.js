@@ -1,12 +1,14 @@
 // One group: its timeline, rebalances in words, members, lag, offsets, and records in flight.
 
 import { all, call, get, path } from "../api.js";
-import { assignment, clockTime, count, duration, h, ranges, time } from "../dom.js";
+import { assignment, clockTime, count, duration, h, localTime, ranges, time } from "../dom.js";
 import { colors, draw, spans } from "../timeline.js";
 import {
   action,
+  beyondEnd,
   brokerNow,
   facts,
+  field,
   form,
   isWritable,
   link,
@@ -46,9 +48,11 @@ function behindSince() {
   return last < 0 ? null : (samples.lag[last + 1]?.at_ms ?? null);
 }
 
-async function rebalancesOf(group, signal) {
+async function rebalancesOf(group, { near, to }, signal) {
   const target = path("groups", group, "rebalances");
-  const { entries, isWhole } = await all(target, "rebalances", null, signal, MOST_REBALANCES, 100);
+  // After "Go to time", the rebalances up to the end of the shown time: the latest may be too many.
+  const span = near && to ? { until_ms: to } : null;
+  const { entries, isWhole } = await all(target, "rebalances", span, signal, MOST_REBALANCES, 100);
   return { list: entries.reverse(), isWhole };
 }
 
@@ -62,7 +66,7 @@ export const group = {
     const described = await get(path("groups", name), null, signal);
     const [lag, rebalances, inFlight] = await Promise.all([
       get(path("groups", name, "lag"), null, signal),
-      rebalancesOf(name, signal),
+      rebalancesOf(name, query, signal),
       described.type === "share"
         ? get(path("groups", name, "in-flight"), { limit: 500 }, signal)
         : null,
@@ -87,6 +91,7 @@ export const group = {
         ["Lag", `${count(lag.lag)} records, ${duration(lag.time_lag_ms)}`],
         lag.time_lag_ms ? ["Oldest unread record", time(lag.now_ms - lag.time_lag_ms)] : null,
         lag.lag && since ? ["Behind since", time(since)] : null,
+        lag.beyond_end ? ["Offsets", beyondEnd(lag)] : null,
         lag.lost ? ["Lost", `${count(lag.lost)} records were deleted unread`] : null,
       ),
       described.under_way?.length ? words("Rebalance in progress", described.under_way) : null,
@@ -151,7 +156,7 @@ function timeline(name, list, query) {
   return [
     h("h2", null, "Who had which partition"),
     h(
-      "p",
+      "div",
       { class: "buttons" },
       button("Earlier", "←", shift(-0.5)),
       button("Later", "→", shift(0.5)),
@@ -164,6 +169,21 @@ function timeline(name, list, query) {
         () => go({ to: null }),
       ),
       h("span", { class: "note" }, `${clockTime(from)} to ${clockTime(to)}`),
+      h(
+        "form",
+        { class: "filters", onsubmit: (event) => event.preventDefault() },
+        field({
+          name: "near",
+          label: "Go to time",
+          type: "datetime-local",
+          value: localTime(query.near),
+          onchange: ({ target }) => {
+            const at = new Date(target.value).getTime();
+            if (Number.isNaN(at)) return;
+            go({ near: at, to: Math.round(at + span / 2), span, at: null });
+          },
+        }),
+      ),
     ),
     h(
       "div",
@@ -226,7 +246,8 @@ function spanTable(rows, from, to) {
 function account(name, list, query) {
   const at = Number(query.at) || null;
   const newestFirst = [...list].reverse();
-  const chosen = newestFirst.find((row) => row.ended_ms === at) ?? newestFirst[0];
+  const chosen =
+    newestFirst.find((row) => row.ended_ms === at) ?? nearest(list, query.near) ?? newestFirst[0];
   const columns = [
     [
       "Began",
@@ -234,7 +255,7 @@ function account(name, list, query) {
         h(
           "a",
           { href: place(["groups", name], { ...query, at: row.ended_ms }) },
-          clockTime(row.started_ms, true),
+          clockTime(row.started_ms, true, true),
         ),
     ],
     ["Took", (row) => duration(row.ended_ms - row.started_ms), "number"],
@@ -252,6 +273,14 @@ function account(name, list, query) {
       selected: (row) => row === chosen,
     }),
   ];
+}
+
+// The rebalance that was nearest to a time; null without a time or rebalances.
+function nearest(list, text) {
+  if (!text || !list.length) return null;
+  const distance = ({ started_ms: from, ended_ms: to }) =>
+    Math.max(from - Number(text), Number(text) - to, 0);
+  return list.reduce((best, row) => (distance(row) <= distance(best) ? row : best));
 }
 
 function reasonOf({ trigger, culprit, reason }) {
@@ -355,7 +384,7 @@ function lagTable(partitions) {
     ["Partition", (row) => link(["topics", row.topic], `${row.topic}-${row.partition}`)],
     ["Committed", (row) => count(row.offset), "number"],
     ["End", (row) => count(row.end_offset), "number"],
-    ["Lag, records", (row) => count(row.lag), "number"],
+    ["Lag, records", (row) => [count(row.lag), beyondEnd(row)], "number"],
     ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
     ["Oldest unread record", (row) => time(row.lagging_since_ms)],
     ["Last commit", (row) => time(row.commit_timestamp_ms)],
@@ -414,7 +443,7 @@ function changes(name, { members, type }, partitions) {
         { name: "dry", label: "Only show the result", options: ["yes", "no"] },
       ],
       reset,
-      { button: "Reset" },
+      { button: "Reset", needs: ["READ", "GROUP"] },
     ),
     action(
       "Delete the group",
@@ -423,7 +452,7 @@ function changes(name, { members, type }, partitions) {
         await remove(["groups", name]);
         location.hash = "#/groups";
       },
-      { isDangerous: true },
+      { isDangerous: true, needs: ["DELETE", "GROUP"] },
     ),
   ];
 }

@@ -2,7 +2,7 @@
 
 import { all } from "../api.js";
 import { count, duration, h, time } from "../dom.js";
-import { brokerNow, filters, link, more, state, table } from "../ui.js";
+import { beyondEnd, brokerNow, filters, link, more, state, table } from "../ui.js";
 
 const TYPES = [
   ["", "all types"],
@@ -38,7 +38,7 @@ export const groups = {
       ["State", (row) => state(row.state)],
       ["Members", (row) => count(row.members), "number"],
       ["Generation", (row) => count(row.generation), "number"],
-      ["Lag, records", (row) => count(row.lag), "number"],
+      ["Lag, records", (row) => [count(row.lag), beyondEnd(row)], "number"],
       ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
       [
         "Oldest unread record",

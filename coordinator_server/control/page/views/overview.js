@@ -2,7 +2,19 @@
 
 import { all, call, get, getIfAllowed, path } from "../api.js";
 import { count, counted, duration, h, time } from "../dom.js";
-import { action, brokerNow, changeColumn, cluster, facts, link, state, table } from "../ui.js";
+import {
+  action,
+  ALTER_CLUSTER,
+  beyondEnd,
+  brokerNow,
+  changeColumn,
+  cluster,
+  facts,
+  link,
+  openness,
+  state,
+  table,
+} from "../ui.js";
 import { snippets } from "./connect.js";
 import { recent } from "./recent.js";
 
@@ -12,6 +24,9 @@ export const overview = {
   title: () => "Overview",
 
   async load(parts, query, signal) {
+    if (!cluster.current.running) {
+      return { brokers: await getIfAllowed("/brokers", null, signal), groups: null };
+    }
     const [brokers, groups, transactions, topics] = await Promise.all([
       getIfAllowed("/brokers", null, signal),
       all("/groups", "groups", { times: true }, signal),
@@ -23,12 +38,13 @@ export const overview = {
 
   show({ brokers, groups, held, topics }) {
     const now = cluster.current;
-    const isEmpty = !groups.length && !topics.length;
-    const behind = groups.filter((row) => row.lag > 0).sort(byAge);
+    const isEmpty = groups && !groups.length && !topics.length;
+    const behind = groups?.filter((row) => row.lag > 0 || row.beyond_end > 0).sort(byAge);
     return h(
       "div",
       null,
       h("h1", null, "Overview"),
+      openness(),
       facts(
         ["Topics", count(now.counts.topics)],
         ["Partitions", count(now.counts.partitions)],
@@ -40,7 +56,9 @@ export const overview = {
           : null,
         ["Broker’s time", time(now.now_ms)],
       ),
-      isEmpty ? firstSteps(brokers?.brokers) : [groupsBehind(behind), blocked(held), recent()],
+      isEmpty ? firstSteps(brokers?.brokers) : null,
+      groups && !isEmpty ? [groupsBehind(behind), blocked(held)] : null,
+      isEmpty ? null : recent(),
       brokers ? brokerTable(brokers.brokers) : null,
       h("h2", null, "This broker"),
       facts(
@@ -71,7 +89,7 @@ function groupsBehind(groups) {
   const columns = [
     ["Group", (row) => link(["groups", row.group], row.group)],
     ["State", (row) => state(row.state)],
-    ["Lag, records", (row) => count(row.lag), "number"],
+    ["Lag, records", (row) => [count(row.lag), beyondEnd(row)], "number"],
     ["Lag, time", (row) => duration(row.time_lag_ms), "number"],
     [
       "Oldest unread record",
@@ -82,7 +100,7 @@ function groupsBehind(groups) {
   const rest = groups.length - MOST;
   return [
     h("h2", null, "Who is behind"),
-    table("Groups with unread records, the longest delay first", columns, groups.slice(0, MOST), {
+    table("Groups with unread records or offsets beyond the log end, the longest delay first", columns, groups.slice(0, MOST), {
       key: (row) => row.group,
       empty: "every group has read everything",
     }),
@@ -120,7 +138,7 @@ function brokerTable(brokers) {
     ["Leads partitions", (row) => count(row.partitions_led), "number"],
     ["Coordinates groups", (row) => count(row.groups), "number"],
     ["Connections", (row) => count(row.connections), "number"],
-    changeColumn(changeOf),
+    changeColumn(changeOf, ALTER_CLUSTER),
   ];
   return [
     h("h2", null, "Brokers"),

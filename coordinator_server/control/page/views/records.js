@@ -1,7 +1,7 @@
 // The records of a topic: browse from any offset or time, filter, follow, produce.
 
 import { call, get, path } from "../api.js";
-import { bytes, count, h, time } from "../dom.js";
+import { bytes, count, h, localTime, time } from "../dom.js";
 import { action, checkbox, facts, field, form, link, place, table } from "../ui.js";
 
 const FORMATS = ["auto", "text", "json", "hex", "base64"];
@@ -269,13 +269,6 @@ function filters(topic, query) {
   );
 }
 
-function localTime(timestampMs) {
-  if (!timestampMs) return "";
-  const at = new Date(Number(timestampMs));
-  at.setMinutes(at.getMinutes() - at.getTimezoneOffset());
-  return at.toISOString().slice(0, 19);
-}
-
 function produceForm(topic) {
   const run = async ({ key, value, partition, format, headers }) => {
     const record = {
@@ -302,7 +295,7 @@ function produceForm(topic) {
       { name: "partition", label: "Partition", type: "number", hint: "empty: by the key" },
     ],
     run,
-    { button: "Produce" },
+    { button: "Produce", needs: ["WRITE", "TOPIC"] },
   );
 }
 
@@ -322,6 +315,6 @@ function deleteForm(topic, { partition }) {
     `Delete all records of ${topic}-${partition}?`,
     () =>
       call("DELETE", path("partitions", topic, partition, "records"), { query: { before: -1 } }),
-    { isDangerous: true },
+    { isDangerous: true, needs: ["DELETE", "TOPIC"] },
   );
 }

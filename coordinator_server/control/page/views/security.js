@@ -1,8 +1,20 @@
 // ACLs and quotas.
 
-import { call, get } from "../api.js";
+import { call, get, getIfAllowed } from "../api.js";
 import { h } from "../dom.js";
-import { action, changeColumn, cluster, facts, form, lines, pairs, table } from "../ui.js";
+import {
+  action,
+  ALTER_CLUSTER,
+  ALTER_CONFIGS,
+  changeColumn,
+  cluster,
+  facts,
+  form,
+  lines,
+  openness,
+  pairs,
+  table,
+} from "../ui.js";
 
 const OPERATIONS = [
   "READ",
@@ -23,7 +35,7 @@ export const security = {
 
   async load(parts, query, signal) {
     const quotas = await get("/quotas", null, signal);
-    const acls = cluster.current.security.has_authorizer ? await get("/acls", null, signal) : null;
+    const acls = cluster.current.security.has_authorizer ? await getIfAllowed("/acls", null, signal) : null;
     return { quotas: quotas.quotas, acls: acls?.acls };
   },
 
@@ -33,9 +45,10 @@ export const security = {
       null,
       h("h1", null, "Security"),
       facts(
-        ["Authorizer", acls ? "on: ACLs are enforced" : "off: every client may do everything"],
+        ["Authorizer", cluster.current.security.has_authorizer ? "on: ACLs are enforced" : "off: every client may do everything"],
         ["You are", cluster.current.security.user ?? "not logged in: nothing is hidden"],
       ),
+      openness(),
       acls ? aclPart(acls) : null,
       h("h2", null, "Quotas"),
       table("Quotas", QUOTAS, quotas, {
@@ -55,6 +68,7 @@ export const security = {
           { name: "unset", label: "Remove", type: "lines", hint: "one quota on each line" },
         ],
         changeQuotas,
+        { needs: ALTER_CONFIGS },
       ),
     );
   },
@@ -99,6 +113,7 @@ function aclPart(acls) {
         () => call("POST", "/acls/delete", { body: row }),
         { isDangerous: true },
       ),
+      ALTER_CLUSTER,
     ),
   ];
   return [
@@ -116,7 +131,7 @@ function aclPart(acls) {
         { name: "host", label: "Host", value: "*" },
       ],
       (acl) => call("POST", "/acls", { body: { acls: [acl] } }),
-      { button: "Add" },
+      { button: "Add", needs: ALTER_CLUSTER },
     ),
   ];
 }

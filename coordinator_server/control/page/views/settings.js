@@ -2,7 +2,7 @@
 
 import { call, get } from "../api.js";
 import { h } from "../dom.js";
-import { filters, form, lines, pairs, table } from "../ui.js";
+import { ALTER_CONFIGS, filters, form, lines, pairs, table } from "../ui.js";
 
 const CHANGED = (row) => row.source !== "DEFAULT_CONFIG";
 
@@ -68,6 +68,7 @@ export const settings = {
           call("PATCH", "/settings", {
             body: { set: pairs(set), unset: lines(unset) },
           }),
+        { needs: ALTER_CONFIGS },
       ),
       configTable("Settings of the broker", shown),
     );

@@ -1,9 +1,10 @@
 // Topics, and one topic with its partitions, configs and clients.
 
 import { all, call, get, getIfAllowed, path } from "../api.js";
-import { bytes, count, counted, h } from "../dom.js";
+import { bytes, count, counted, duration, h, time } from "../dom.js";
 import {
   action,
+  cluster,
   facts,
   filters,
   form,
@@ -69,7 +70,7 @@ export const topics = {
               configs: pairs(configs),
             },
           }),
-        { button: "Create" },
+        { button: "Create", needs: cluster.rights?.creates_topics ? null : ["CREATE", "TOPIC"] },
       ),
     );
   },
@@ -89,7 +90,7 @@ export const topic = {
       get(path("topics", name), null, signal),
       all(path("topics", name, "partitions"), "partitions", null, signal, 10_000),
       getIfAllowed(path("topics", name, "configs"), null, signal),
-      getIfAllowed("/connections", { topic: name }, signal),
+      getIfAllowed("/connections", { topic: name, closed: true }, signal),
     ]);
     return { described, partitions, configs: configs?.configs, clients: clients?.connections };
   },
@@ -145,11 +146,22 @@ function clientTable(clients, name) {
     ["Software", (row) => `${row.software_name} ${row.software_version}`.trim() || "unknown"],
     ["Address", (row) => row.remote],
     ["Principal", (row) => row.principal],
+    ["Connection", connectionState],
   ];
-  return table("Open connections that produce to this topic or fetch from it", columns, clients, {
+  const sorted = [...clients].sort((left, right) => endOf(right) - endOf(left));
+  return table("Connections that produce to this topic or fetch from it", columns, sorted, {
     key: (row) => `client ${row.id}`,
-    empty: "none is open now",
+    empty: "none is open, and none was closed recently",
   });
+}
+
+// Open connections first, then those that were closed last.
+const endOf = (client) => client.closed_at_ms ?? Number.MAX_SAFE_INTEGER;
+
+function connectionState({ closed_at_ms: closedAtMs }) {
+  if (closedAtMs === null) return "open";
+  // Connections are dated by the machine's clock.
+  return ["closed ", duration(Math.max(Date.now() - closedAtMs, 0)), " ago: ", time(closedAtMs)];
 }
 
 function deeds(client, name) {
@@ -173,6 +185,7 @@ function changes({ partitions, is_internal: isInternal }, name) {
       "Add partitions",
       [{ name: "count", label: "New number of partitions", type: "number" }],
       grow,
+      { needs: ["ALTER", "TOPIC"] },
     ),
     form(
       "Change configs",
@@ -181,6 +194,7 @@ function changes({ partitions, is_internal: isInternal }, name) {
         { name: "unset", label: "Remove", type: "lines", hint: "one name on each line" },
       ],
       alter,
+      { needs: ["ALTER_CONFIGS", "TOPIC"] },
     ),
     action(
       "Delete the topic",
@@ -189,7 +203,7 @@ function changes({ partitions, is_internal: isInternal }, name) {
         await remove(["topics", name]);
         location.hash = "#/topics";
       },
-      { isDangerous: true },
+      { isDangerous: true, needs: ["DELETE", "TOPIC"] },
     ),
   ];
 }

@@ -94,7 +94,7 @@ export const transaction = {
             "Abort the transaction",
             `Abort the open transaction of ${id}? Its producer is fenced.`,
             () => call("POST", path("transactions", id, "abort")),
-            { isDangerous: true },
+            { isDangerous: true, needs: ["WRITE", "TRANSACTIONAL_ID"] },
           )
         : null,
     );

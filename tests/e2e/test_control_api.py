@@ -429,6 +429,12 @@ def test_ctl(broker: Broker) -> None:
     assert missing.stderr.startswith("coordinator-server ctl: there is no group nix")
     assert missing.stderr.count("\n") == 1
     assert ctl(broker, "groups", "show").returncode == 2
+    wrong = ctl(broker, "topics", "create", "no/name")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    similar = ctl(broker, "topics", "show", "ordres")
+    assert (similar.returncode, "did you mean orders?" in similar.stderr) == (1, True)
+    assert ctl(broker, "records", "produce", "words", "--records", '[{"value": "as text"}]')
+    assert "as text" in ctl(broker, "records", "list", "words").stdout
 
 
 def check_rights(alice: ControlApi, admin: ControlApi) -> None:

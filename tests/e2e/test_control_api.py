@@ -332,7 +332,17 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
         assert refused(api.snapshot, {"directory": "relative"})[0] == 400
         assert "NUL" in refused(api.snapshot, {"directory": str(tmp_path / "a\0b")})[1]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("orders", b"b").get(10)
+        producer.close()
+
+        def closed() -> list[connections.Connection]:
+            return api.connections_list(topic="orders", closed=True)["connections"]
+
+        wait_for(lambda: [one["closed_at_ms"] is None for one in closed()] == [False], "the trace")
         assert api.reset()["topics"] >= 1
+        broker.produce("orders", "a")
+        assert closed() == []
 
 
 # --- mistakes -------------------------------------------------------------------------------------

@@ -313,9 +313,7 @@ def _refuse_http_options(options: argparse.Namespace) -> None:
     for name in ("http_token_file", "http_login", "http_read_only"):
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
-            raise ConfigError(
-                f"{option} needs --http HOST:PORT, the control server"
-            )
+            raise ConfigError(f"{option} needs --http HOST:PORT, the control server")
 
 
 def _control_token(path: str | None, address: tuple[str, int], *, has_login: bool) -> str | None:

@@ -333,7 +333,17 @@ def test_quotas_acls_snapshot_and_reset(tmp_path: Path) -> None:
         assert "NUL" in refused(api.snapshot, {"directory": str(tmp_path / "a\0b")})[1]
         assert api.restore({"directory": copy["directory"]})["summary"] == copy["summary"]
         assert sorted(path.name for path in tmp_path.iterdir()) == ["copy"]
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("orders", b"b").get(10)
+        producer.close()
+
+        def closed() -> list[connections.Connection]:
+            return api.connections_list(topic="orders", closed=True)["connections"]
+
+        wait_for(lambda: [one["closed_at_ms"] is None for one in closed()] == [False], "the trace")
         assert api.reset()["topics"] >= 1
+        broker.produce("orders", "a")
+        assert closed() == []
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -430,6 +440,12 @@ def test_ctl(broker: Broker) -> None:
     assert missing.stderr.startswith("coordinator-server ctl: there is no group nix")
     assert missing.stderr.count("\n") == 1
     assert ctl(broker, "groups", "show").returncode == 2
+    wrong = ctl(broker, "topics", "create", "no/name")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    similar = ctl(broker, "topics", "show", "ordres")
+    assert (similar.returncode, "did you mean orders?" in similar.stderr) == (1, True)
+    assert ctl(broker, "records", "produce", "words", "--records", '[{"value": "as text"}]')
+    assert "as text" in ctl(broker, "records", "list", "words").stdout
 
 
 def check_rights(alice: ControlApi, admin: ControlApi) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.page.browser import NARROW, View, wait_for
-from tests.support import Broker, Serve, free_port
+from tests.support import API_VERSIONS_REQUEST, Broker, Serve, connect, free_port
 
 pytestmark = pytest.mark.nightly
+
+_LIMIT = r"/connections\?limit=(\d+)"
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +104,29 @@ def test_a_table_keeps_its_sideways_position(
     change(broker, 4)
     wait_for(lambda: "a-new-4" in [row[0] for row in view.rows("Groups")], "the new group")
     assert view.page.evaluate(scroll) == 120
+
+
+def test_a_long_list_is_shown_from_its_first_part_on(
+    broker: Broker, open_view: Callable[..., View]
+) -> None:
+    """40 connections are shown before the others are loaded; APIs are listed on demand."""
+    with ExitStack() as stack:
+        for _ in range(60):
+            wire = stack.enter_context(connect(broker.bootstrap_servers))
+            wire.ask(API_VERSIONS_REQUEST)
+        view = open_view(broker.control.address)
+        limits: list[str] = []
+        view.page.on("request", lambda request: limits.extend(re.findall(_LIMIT, request.url)))
+        view.go("connections")
+        wait_for(lambda: len(view.rows("Connections")) >= 60, "all connections")
+        assert limits[:2] == ["40", "1000"]
+        lists = view.table("Connections").locator("ul")
+        assert lists.count() == 0
+        view.table("Connections").locator("summary").first.click()
+        wait_for(lambda: "ApiVersions v0: 1 requests" in lists.all_inner_texts(), "its APIs")
+        view.page.evaluate("window.dispatchEvent(new Event('changed'))")
+        view.page.wait_for_timeout(1000)
+        assert lists.count() == 1
 
 
 def test_the_page_reconnects_after_kill_9(tmp_path: Path, open_view: Callable[..., View]) -> None:

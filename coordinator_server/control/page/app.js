@@ -89,7 +89,7 @@ function showHeader() {
       "p",
       { class: "cluster" },
       h("span", { class: isConnected ? "state good" : "state bad" }, text),
-      now ? [" ", count(now.running), " of ", count(now.brokers), " brokers run"] : null,
+      now ? [" ", brokersRun(now)] : null,
       cluster.isFrozen ? [" ", h("span", { class: "state moving" }, "clock is frozen")] : null,
       now?.security.is_read_only ? [" ", h("span", { class: "state idle" }, "read-only")] : null,
       now?.security.user ? ` as ${now.security.user}` : null,
@@ -99,6 +99,11 @@ function showHeader() {
     ),
   );
   morph(document.getElementById("header"), tree);
+}
+
+function brokersRun({ running, brokers }) {
+  const text = `${count(running)} of ${count(brokers)} brokers run`;
+  return running ? text : h("span", { class: "state bad" }, text);
 }
 
 function logOut() {

@@ -13,8 +13,14 @@ import {
   table,
 } from "../ui.js";
 
+// Connections whose APIs are listed. The lists of all would be most of the elements of the view.
+const opened = new Set();
+
 // The age changes all the time, and would make every row new.
-const withoutAge = ({ age_ms: _, ...connection }) => connection;
+const rowOf = ({ age_ms: _, ...connection }) => ({
+  ...connection,
+  isOpen: opened.has(connection.id),
+});
 
 export const clients = {
   title: () => "Connections",
@@ -58,7 +64,7 @@ export const clients = {
         { name: "filter", label: "Client id, address or principal contains" },
         { name: "topic", label: "Uses the topic" },
       ]),
-      table("Connections", columns.filter(Boolean), entries.map(withoutAge), {
+      table("Connections", columns.filter(Boolean), entries.map(rowOf), {
         isTitled: true,
         isPure: true,
         key: (row) => `connection ${row.id}`,
@@ -70,21 +76,27 @@ export const clients = {
 };
 
 function apis(row) {
+  const ontoggle = ({ currentTarget: details }) => {
+    if (details.open === opened.has(row.id)) return;
+    if (details.open) opened.add(row.id);
+    else opened.delete(row.id);
+    if (details.open && details.children.length === 1) details.append(apiList(row));
+  };
   return h(
     "details",
-    { "data-key": `apis ${row.id}` },
+    { "data-key": `apis ${row.id}`, open: row.isOpen, ontoggle },
     h("summary", null, `${count(row.apis.length)} APIs`),
-    h(
-      "ul",
-      { class: "plain" },
-      row.apis.map((use) => {
-        const errors = use.errors ? `, ${count(use.errors)} errors, last ${use.last_error}` : "";
-        return h(
-          "li",
-          null,
-          `${use.api} v${use.version}: ${count(use.requests)} requests${errors}`,
-        );
-      }),
-    ),
+    row.isOpen ? apiList(row) : null,
+  );
+}
+
+function apiList(row) {
+  return h(
+    "ul",
+    { class: "plain" },
+    row.apis.map((use) => {
+      const errors = use.errors ? `, ${count(use.errors)} errors, last ${use.last_error}` : "";
+      return h("li", null, `${use.api} v${use.version}: ${count(use.requests)} requests${errors}`);
+    }),
   );
 }

@@ -28,6 +28,7 @@ from coordinator_server.tools import TOOLS, installed_tools, run_tool
 
 if TYPE_CHECKING:
     from coordinator_server.registry.address import RegistryAddress
+    from coordinator_server.tracing.options import TracingOptions
 
 _LOGIN_CONFIG = "java.security.auth.login.config"
 _COMMANDS = ("serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND)
@@ -241,6 +242,7 @@ def _add_process_options(serve: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file with USER:PASSWORD for the schema registry",
     )
+    _add_tracing_options(serve)
     serve.add_argument(
         "--watch-stdin",
         action="store_true",
@@ -259,6 +261,27 @@ def _add_process_options(serve: argparse.ArgumentParser) -> None:
         choices=("debug", "info", "warning", "error"),
         default="info",
         help="lowest level of events to log (default: info)",
+    )
+
+
+def _add_tracing_options(serve: argparse.ArgumentParser) -> None:
+    """Add the options of `serve` for OpenTelemetry."""
+    serve.add_argument(
+        "--otel",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help=(
+            "send traces and logs by OTLP over HTTP to this URL (default: the variable "
+            "OTEL_EXPORTER_OTLP_ENDPOINT); needs the extra coordinator-server[otel]"
+        ),
+    )
+    serve.add_argument(
+        "--otel-ratio",
+        type=float,
+        default=1.0,
+        metavar="RATIO",
+        help="part of the requests that are traced, from 0 to 1 (default: 1)",
     )
 
 
@@ -303,6 +326,7 @@ def _serve(options: argparse.Namespace) -> int:
         control_token = _control_token(
             options.http_token_file, control, has_login=options.http_login
         )
+    tracing_options = _tracing(options.otel, options.otel_ratio)
     # Imports create many objects but no garbage; `run` enables the collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -319,12 +343,28 @@ def _serve(options: argparse.Namespace) -> int:
             control,
             control_token=control_token,
             control_options=control_options,
+            tracing_options=tracing_options,
             watch_stdin=options.watch_stdin,
             ready_message=options.ready_message,
         )
     except StartError as error:
         print(f"coordinator-server: {error}", file=sys.stderr)
         return 1
+
+
+def _tracing(url: str | None, ratio: float) -> TracingOptions | None:
+    """Return the options for OpenTelemetry, None without --otel. Raises ConfigError."""
+    if url is None:
+        return None
+    from coordinator_server.tracing.options import missing_packages, read_options
+
+    if missing := missing_packages():
+        packages = " and ".join(missing)
+        raise ConfigError(f"--otel needs {packages}: pip install 'coordinator-server[otel]'")
+    try:
+        return read_options(url, ratio)
+    except ValueError as error:
+        raise ConfigError(f"--otel: {error}") from error
 
 
 def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None:

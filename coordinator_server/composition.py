@@ -68,8 +68,9 @@ if TYPE_CHECKING:
     from coordinator_server.core.share_partitions.in_flight import GivenUpRecords
     from coordinator_server.core.share_partitions.share_partition import SharePartition
     from coordinator_server.counting.counts import Counts
-    from coordinator_server.net.dispatch import Handler
+    from coordinator_server.net.dispatch import Handler, RequestCounter
     from coordinator_server.telemetry.instances import ClientInstances
+    from coordinator_server.tracing.tracing import Tracing
     from protocol.registry import ApiSpec
     from storage.disk import Disk
 
@@ -82,6 +83,7 @@ def compose(
     has_virtual_clock: bool = False,
     step_runner: StepRunner | None = None,
     counts: Counts | None = None,
+    tracing: Tracing | None = None,
     flusher: Flusher | None = None,
     handover: Handover | None = None,
 ) -> Cluster:
@@ -89,9 +91,9 @@ def compose(
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
-    without metrics. `handover` is that of the cluster that this one replaces. `disk`, `step_runner`
-    and `flusher` are for tests. Needs a running event loop unless `flusher` is given. Raises
-    StorageError, ConfigError, OSError.
+    without metrics. `tracing` makes traces, None without OpenTelemetry. `handover` is that of the
+    cluster that this one replaces. `disk`, `step_runner` and `flusher` are for tests. Needs a
+    running event loop unless `flusher` is given. Raises StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
@@ -100,7 +102,7 @@ def compose(
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
     flusher = flusher or Flusher(asyncio.get_running_loop())
     runner = step_runner or StepRunner(clock)
-    shared = _shared_state(config, clocks, disk, runner, flusher, counts, handover)
+    shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
@@ -111,6 +113,7 @@ def _shared_state(
     step_runner: StepRunner,
     flusher: Flusher,
     counts: Counts | None,
+    tracing: Tracing | None,
     handover: Handover | None,
 ) -> SharedState:
     """Open the logs, and build the state that the brokers share."""
@@ -172,6 +175,7 @@ def _shared_state(
         ),
         logs=logs,
         counts=counts,
+        tracing=tracing,
     )
 
 
@@ -197,7 +201,9 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
         return noting_topics(spec, handle)
 
     metering = Metering(security, machine_clock)
-    counter = None if counts is None else counts.traffic
+    counter: RequestCounter | None = None if counts is None else counts.traffic
+    if shared.tracing is not None:
+        counter = shared.tracing.counter(counter, broker.node_id)
     dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering, counter).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
@@ -247,9 +253,12 @@ def _broker(
 
 def _explain(shared: SharedState, node_id: int) -> Callable[[str, Rebalance], None]:
     """Return the callback that receives each rebalance of a broker when the rebalance has ended."""
-    if shared.counts is None:
-        return shared.journal.take
-    return shared.counts.of(node_id).counting(shared.journal.take)
+    explain: Callable[[str, Rebalance], None] = shared.journal.take
+    if shared.counts is not None:
+        explain = shared.counts.of(node_id).counting(explain)
+    if shared.tracing is not None:
+        explain = shared.tracing.explaining(explain, node_id, shared.clocks.broker)
+    return explain
 
 
 def _group_coordinator(shared: SharedState, config: Config) -> GroupCoordinator:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
     from coordinator_server.control.state import ControlOptions
+    from coordinator_server.tracing.options import TracingOptions
 
 
 def run(
@@ -41,20 +42,21 @@ def run(
     *,
     control_token: str | None = None,
     control_options: ControlOptions | None = None,
+    tracing_options: TracingOptions | None = None,
     watch_stdin: bool = False,
     ready_message: str | None = None,
 ) -> int:
     """Serve until a signal, or with `watch_stdin` the end of standard input; return the exit code.
 
     `control` is the address of the control server, None for no control server, and `control_token`
-    the token that its clients must send, `control_options` its options. `ready_message` is printed
-    after the addresses once the broker listens. Raises StartError, ConfigError.
+    the token that its clients must send, `control_options` its options. `tracing_options` send
+    traces and logs. `ready_message` is printed after the addresses once the broker listens. Raises
+    StartError, ConfigError.
     """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(
-            _serve(config, control, control_token, control_options, watch_stdin, ready_message)
-        )
+        control_server = control, control_token, control_options
+        runner.run(_serve(config, control_server, tracing_options, watch_stdin, ready_message))
     return 0
 
 
@@ -68,16 +70,21 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def _serve(
     config: Config,
-    control: tuple[str, int] | None,
-    control_token: str | None,
-    control_options: ControlOptions | None,
+    control_arguments: tuple[tuple[str, int] | None, str | None, ControlOptions | None],
+    tracing_options: TracingOptions | None,
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
     from coordinator_server.cluster_restore import ServedCluster
     from coordinator_server.composition import compose
 
-    counts = None
+    control, control_token, control_options = control_arguments
+    counts = tracing = None
+    if tracing_options is not None:
+        from coordinator_server.tracing.tracing import Tracing
+
+        tracing = Tracing(tracing_options)
+        tracing.start()
     if control is not None:
         from coordinator_server.counting.counts import Counts
 
@@ -88,6 +95,7 @@ async def _serve(
             SystemClock(),
             has_virtual_clock=control is not None,
             counts=counts,
+            tracing=tracing,
             handover=handover,
         )
     )
@@ -116,12 +124,7 @@ async def _serve(
             _announce(f"control {control_address}")  # the parent process reads this line
         if ready_message is not None:
             _announce(ready_message)
-        if config.ignored:
-            LOG.emit("settings.ignored", settings=", ".join(config.ignored))
-        if config.unknown:
-            LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
-        if doubts := _doubts(served.cluster):
-            LOG.emit("settings.doubted", settings="; ".join(doubts))
+        _warn(config, served.cluster)
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
     finally:
@@ -132,6 +135,18 @@ async def _serve(
         except StorageError as error:
             raise StartError(f"the data directory could not be left in order: {error}") from error
     LOG.emit("broker.stopped")
+    if tracing is not None:
+        await tracing.stop()
+
+
+def _warn(config: Config, cluster: Cluster) -> None:
+    """Log settings that have no effect, are unknown, or probably unintended."""
+    if config.ignored:
+        LOG.emit("settings.ignored", settings=", ".join(config.ignored))
+    if config.unknown:
+        LOG.emit("settings.unrecognized", settings=describe_unknown(config.unknown))
+    if doubts := _doubts(cluster):
+        LOG.emit("settings.doubted", settings="; ".join(doubts))
 
 
 def _fail(stop: asyncio.Future[str], failed: asyncio.Future[None]) -> None:

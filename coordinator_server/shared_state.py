@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import TopicManager
     from coordinator_server.topics.producer_ids import ProducerIdManager
     from coordinator_server.topics.recent_deletions import RecentDeletions
+    from coordinator_server.tracing.tracing import Tracing
     from storage.log_manager import LogManager
 
 
@@ -51,7 +52,8 @@ class SharedState(NamedTuple):
     """The parts that every broker of the process uses. `configs` are the settings by node id.
 
     `own_directory` is the directory of ephemeral data, or None. `share_persister` is the client of
-    the share coordinators. `counts` is None without metrics.
+    the share coordinators. `counts` is None without metrics, `tracing` None without
+    OpenTelemetry.
     """
 
     cluster_id: str
@@ -78,3 +80,4 @@ class SharedState(NamedTuple):
     share_persister: OnDemand[LocalSharePersister]
     logs: LogManager
     counts: Counts | None
+    tracing: Tracing | None

@@ -87,6 +87,7 @@ KAFKA_LEVELS = {
 ROOT_LOGGER = "root"
 """The name of the only logger that clients can describe and change (KIP-412)."""
 
+Mirror = Callable[[int, str, Mapping[str, Any]], None]
 LogFormat = Literal["console", "json"]
 
 
@@ -96,6 +97,7 @@ class EventLog:
     __slots__ = (
         "_format",
         "_level",
+        "_mirror",
         "_repeats",
         "_start_level",
         "_stream",
@@ -112,6 +114,7 @@ class EventLog:
         self._format: LogFormat = "console"
         self._stream: TextIO | None = None
         self._write: Any = None
+        self._mirror: Mirror | None = None
 
     def configure(
         self, log_format: LogFormat = "console", level: int = INFO, stream: TextIO | None = None
@@ -126,6 +129,11 @@ class EventLog:
         self._start_level = self.kafka_level
         self._repeats = Repeats()
         self._stream = stream
+        self._write = None
+
+    def mirror(self, mirror: Mirror | None) -> None:
+        """Also pass the events that are written to a function (level, event, fields)."""
+        self._mirror = mirror
         self._write = None
 
     def set_level(self, kafka_level: str) -> None:
@@ -182,7 +190,15 @@ class EventLog:
             wrapper_class=structlog.make_filtering_bound_logger(DEBUG),
             cache_logger_on_first_use=True,
         )
-        return logger.bind().log
+        write, mirror = logger.bind().log, self._mirror
+        if mirror is None:
+            return write
+
+        def write_and_mirror(level: int, event: str, **fields: Any) -> None:
+            mirror(level, event, fields)
+            write(level, event, **fields)
+
+        return write_and_mirror
 
 
 def _structlog() -> Any:

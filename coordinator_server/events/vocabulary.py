@@ -42,6 +42,7 @@ VOCABULARY: dict[str, EventType] = {
     "control.listening": EventType(INFO, ("address",)),
     "control.failed": EventType(ERROR, ("method", "path")),
     "control_task.failed": EventType(ERROR, ("task",)),
+    "tracing.failed": EventType(WARNING, ("signal", "reason"), most_in_period=1, kind=("signal",)),
     "settings.ignored": EventType(WARNING, ("settings",)),
     "settings.doubted": EventType(WARNING, ("settings",)),
     "settings.unrecognized": EventType(WARNING, ("settings",)),

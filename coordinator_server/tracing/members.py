@@ -1,0 +1,87 @@
+"""Remembers the requests of members of groups, to link rebalances to their causes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from coordinator_server.core.groups.explain import Trigger
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
+    from coordinator_server.core.groups.explain import Cause
+
+MOST_MEMBERS = 10_000
+
+JOIN, LEAVE, ALIVE = "join", "leave", "alive"
+"""Kinds of requests of a member."""
+
+MEMBERSHIP = frozenset(("JoinGroup", "SyncGroup", "LeaveGroup"))
+"""APIs of membership, whose requests are always traced."""
+
+_HEARTBEATS = frozenset(("ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat"))
+_APIS = MEMBERSHIP | _HEARTBEATS | {"Heartbeat"}
+_KINDS = {"JoinGroup": JOIN, "LeaveGroup": LEAVE}
+_FIRST = {
+    Trigger.MEMBER_LEFT: (LEAVE, ALIVE, JOIN),
+    Trigger.MEMBER_EXPIRED: (ALIVE, JOIN),
+    Trigger.MEMBER_NEVER_SYNCED: (ALIVE, JOIN),
+    Trigger.NEVER_REJOINED: (ALIVE, JOIN),
+    Trigger.STALLED: (ALIVE, JOIN),
+}
+_OTHERS = (JOIN, ALIVE, LEAVE)
+
+
+def kind_of(api: str, request: Any) -> str | None:
+    """Return the kind of a request; None if the request is not one of a member."""
+    if api not in _APIS:
+        return None
+    if api in _HEARTBEATS:
+        if request.member_epoch < 0:
+            return LEAVE
+        # A heartbeat with a subscription changes the group, others only keep the member alive.
+        is_join = request.member_epoch == 0 or (
+            getattr(request, "subscribed_topic_names", None) is not None
+        )
+        return JOIN if is_join else ALIVE
+    return _KINDS.get(api, ALIVE)
+
+
+def member_ids(request: Any) -> list[str]:
+    """Return the ids, or the instance ids, of the members that a request is about."""
+    members = getattr(request, "members", None)
+    if members:  # LeaveGroup from version 3 on
+        return [member.member_id or member.group_instance_id or "" for member in members]
+    return [getattr(request, "member_id", None) or ""]
+
+
+class Members:
+    """The span contexts of the last sampled request of each kind, by group and member."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[tuple[str, str], dict[str, SpanContext]] = OrderedDict()
+
+    def note(self, group: str, member: str, kind: str, context: SpanContext) -> None:
+        """Remember a request. An empty member id is ignored."""
+        if not member:
+            return
+        key = group, member
+        contexts = self._of.get(key)
+        if contexts is None:
+            contexts = self._of[key] = {}
+            if len(self._of) > MOST_MEMBERS:
+                self._of.popitem(last=False)
+        else:
+            self._of.move_to_end(key)
+        contexts[kind] = context
+
+    def cause(self, group: str, cause: Cause) -> SpanContext | None:
+        """Return the request that caused a rebalance; None if it is not known."""
+        kinds = _FIRST.get(cause.trigger, _OTHERS)
+        for member in (cause.member_id, cause.group_instance_id or ""):
+            contexts = self._of.get((group, member), {})
+            for kind in kinds:
+                if kind in contexts:
+                    return contexts[kind]
+        return None

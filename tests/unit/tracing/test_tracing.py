@@ -1,0 +1,186 @@
+"""Finding trace contexts in produced batches, and the requests that cause rebalances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.trace import SpanContext
+
+from coordinator_server.cli import main
+from coordinator_server.core.groups.explain import Cause, Trigger
+from coordinator_server.tracing import members
+from coordinator_server.tracing.members import ALIVE, JOIN, LEAVE, Members, kind_of, member_ids
+from coordinator_server.tracing.options import missing_packages, read_options
+from coordinator_server.tracing.traceparents import MOST_BYTES, MOST_LINKS, traceparents
+from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from protocol.apis.heartbeat import HeartbeatRequest
+from protocol.apis.join_group import JoinGroupRequest
+from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch import Record, build_batch
+from protocol.compression import Compression
+
+
+def produce(*batches: bytes) -> ProduceRequest:
+    """Return a request with these batches, each for a partition of its own."""
+    partitions = [
+        PartitionProduceData(index=index, records=memoryview(data))
+        for index, data in enumerate(batches)
+    ]
+    topic = TopicProduceData(name="t", partition_data=partitions)
+    return ProduceRequest(topic_data=[topic])
+
+
+def batch(*values: bytes, size: int = 1, codec: Compression = Compression.NONE) -> bytes:
+    """Return a batch with a record for each value of the header traceparent."""
+    records = [
+        Record(offset, 0, None, b"v" * size, [("a", None), ("traceparent", value)])
+        for offset, value in enumerate(values)
+    ]
+    return build_batch(records, compression=codec).to_bytes()
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_traceparents_of_all_compressions(codec: Compression) -> None:
+    """The values are found in each compression, each once."""
+    request = produce(batch(b"1", b"2", b"1", codec=codec), batch(b"3", codec=codec))
+    assert traceparents(request) == ["1", "2", "3"]
+
+
+def test_limits_of_traceparents() -> None:
+    """Large batches, decompression bombs, damaged batches and many values are left out."""
+    large = batch(b"1", size=MOST_BYTES)
+    bomb = batch(b"1", size=MOST_BYTES * 4, codec=Compression.ZSTD)
+    assert len(bomb) < 10_000
+    assert traceparents(produce(large)) == []
+    assert traceparents(produce(bomb)) == []
+    assert traceparents(produce(large, batch(b"2"))) == ["2"]
+    many = [b"%d" % number for number in range(99)]
+    assert len(traceparents(produce(batch(*many)))) == MOST_LINKS
+    assert traceparents(produce(batch(b"x" * 101))) == []
+    whole = batch(b"1", b"2")
+    for end in range(len(whole)):
+        assert traceparents(produce(whole[:end])) in ([], ["1"])
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        traceparents(produce(bytes(damaged)))
+    assert traceparents(ProduceRequest(topic_data=[])) == []
+
+
+def context(number: int) -> SpanContext:
+    """Return a span context."""
+    return SpanContext(1, number, is_remote=False)
+
+
+def cause(trigger: Trigger, member: str = "m", instance: str | None = None) -> Cause:
+    """Return a cause."""
+    return Cause(trigger, member, instance)
+
+
+def test_the_request_of_each_cause() -> None:
+    """A join links to the join, a leave to the leave, an expiry to the last sign of life."""
+    requests = Members()
+    assert requests.cause("g", cause(Trigger.MEMBER_JOINED)) is None
+    for number, kind in enumerate((JOIN, ALIVE, LEAVE), start=1):
+        requests.note("g", "m", kind, context(number))
+    requests.note("g", "", JOIN, context(9))
+    requests.note("g", "i", LEAVE, context(4))
+    for trigger, number in (
+        (Trigger.MEMBER_JOINED, 1),
+        (Trigger.METADATA_CHANGED, 1),
+        (Trigger.MEMBER_EXPIRED, 2),
+        (Trigger.NEVER_REJOINED, 2),
+        (Trigger.MEMBER_LEFT, 3),
+    ):
+        assert requests.cause("g", cause(trigger)) == context(number)
+    assert requests.cause("g", cause(Trigger.MEMBER_LEFT, "other", "i")) == context(4)
+    assert requests.cause("h", cause(Trigger.MEMBER_LEFT)) is None
+    assert requests.cause("g", cause(Trigger.TOPICS_CHANGED, "")) is None
+
+
+def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The members whose last request is oldest are forgotten."""
+    monkeypatch.setattr(members, "MOST_MEMBERS", 2)
+    requests = Members()
+    for name in ("a", "b", "a", "c"):
+        requests.note("g", name, JOIN, context(1))
+    known = [name for name in "abc" if requests.cause("g", cause(Trigger.MEMBER_JOINED, name))]
+    assert known == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "kind", "ids"),
+    [
+        ("JoinGroup", JoinGroupRequest(group_id="g", member_id="m"), JOIN, ["m"]),
+        ("Heartbeat", HeartbeatRequest(group_id="g", member_id="m"), ALIVE, ["m"]),
+        ("LeaveGroup", LeaveGroupRequest(group_id="g", member_id="m"), LEAVE, ["m"]),
+        (
+            "ConsumerGroupHeartbeat",
+            ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0),
+            JOIN,
+            ["m"],
+        ),
+        (
+            "ConsumerGroupHeartbeat",
+            ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=3),
+            ALIVE,
+            ["m"],
+        ),
+        (
+            "ConsumerGroupHeartbeat",
+            ConsumerGroupHeartbeatRequest(
+                group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"]
+            ),
+            JOIN,
+            ["m"],
+        ),
+        (
+            "ConsumerGroupHeartbeat",
+            ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1),
+            LEAVE,
+            ["m"],
+        ),
+        ("Produce", ProduceRequest(topic_data=[]), None, [""]),
+    ],
+    ids=range(8),
+)
+def test_kinds_of_requests(api: str, request_: Any, kind: str | None, ids: list[str]) -> None:
+    """Requests of members join, leave, or keep a member alive."""
+    assert kind_of(api, request_) == kind
+    assert member_ids(request_) == ids
+
+
+def test_members_of_leave_group() -> None:
+    """LeaveGroup from version 3 on has several members, by id or instance id."""
+    identities = [
+        MemberIdentity(member_id="m", group_instance_id=None),
+        MemberIdentity(member_id="", group_instance_id="i"),
+    ]
+    assert member_ids(LeaveGroupRequest(group_id="g", members=identities)) == ["m", "i"]
+
+
+def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without the packages the start fails with one line that names what to install."""
+    assert missing_packages() == []
+    assert read_options("http://h:4318/", 0.5) == ("http://h:4318", 0.5)
+    assert read_options("", 1) == (None, 1)
+    for url in (
+        "h",
+        "ftp://h",
+        "http://",
+        "http://h?x",
+        "http://h#x",
+        "http://h:99999",
+        "http://h x",
+    ):
+        with pytest.raises(ValueError):
+            read_options(url, 1)
+    for ratio in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError):
+            read_options("http://h", ratio)
+    monkeypatch.setattr("coordinator_server.tracing.options.find_spec", lambda _: None)
+    assert main(["serve", "--ephemeral", "--otel"]) == 2
+    text = "opentelemetry-exporter-otlp-proto-http: pip install 'coordinator-server[otel]'\n"
+    assert capsys.readouterr().err.endswith(text)

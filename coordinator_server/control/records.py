@@ -60,7 +60,7 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     partition and key are distributed round-robin.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
-    body = await request.shaped_in_steps()
+    body = await request.shaped()
     if manager.creation_error(name) is None and request.allows("CREATE", "TOPIC", name):
         await in_steps(manager.auto_create([name]))
     topic = topic_of(request)

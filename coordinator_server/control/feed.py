@@ -188,7 +188,7 @@ class Feed:
                     self._add(key[0], str(key[1]), data)
                     yield
             for key in before.keys() - state.keys():
-                if _is_gone(self._cluster, *key):
+                if is_gone(self._cluster, *key):
                     self._add(key[0], str(key[1]), before[key] | _GONE[key[0]])
                 else:
                     state[key] = before[key]
@@ -207,7 +207,7 @@ _GONE: dict[str, dict[str, Any]] = {
 """The fields of the last event of a thing that is gone."""
 
 
-def _is_gone(cluster: Cluster, kind: str, name: Any) -> bool:
+def is_gone(cluster: Cluster, kind: str, name: Any) -> bool:
     """Return whether a thing that was not in the last state does not exist any more.
 
     A group or transactional id whose coordinator is stopped, moves or loads still exists.

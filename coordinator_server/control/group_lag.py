@@ -44,9 +44,11 @@ async def history(request: ControlRequest) -> dict[str, Any]:
 
     A user who may not see all topics of the group gets no samples. Raises ControlError.
     """
-    _, group = group_of(request)
+    broker, group = group_of(request)
     assert request.state is not None
-    positions = await in_steps(LagReader(request.cluster).positions(group))
+    reader = LagReader(request.cluster)
+    await reader.read_share_groups([(broker.node_id, group)])
+    positions = await in_steps(reader.positions(group))
     topics = {topic for topic, _ in positions}
     samples: Sequence[tuple[int, int | None]] = ()
     if all(request.sees_topic(topic) for topic in topics):

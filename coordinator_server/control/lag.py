@@ -57,6 +57,8 @@ class LagReader:
         self._times = RecordTimes() if state is None else state.record_times
         self._share: dict[str, list[SharePartition]] | None = None
         self._stored: dict[str, dict[tuple[str, int], Position]] = {}
+        self.unread_groups: set[str] = set()
+        """Share groups whose positions could not be read, for example while they are loading."""
 
     def of_group(self, group: Group, *, with_times: bool) -> Computation[GroupLag]:
         """Return the lag of a group over all partitions that the user may see, in steps."""
@@ -84,12 +86,13 @@ class LagReader:
         Raises ControlError.
         """
         from coordinator_server.control.local import ask
+        from coordinator_server.control.request import ControlRequest
         from protocol.apis.describe_share_group_offsets import (
             DescribeShareGroupOffsetsRequest,
             DescribeShareGroupOffsetsRequestGroup,
         )
 
-        assert self._request is not None
+        request = self._request or ControlRequest(self._cluster, {}, {}, b"")
         wanted: dict[int, list[DescribeShareGroupOffsetsRequestGroup]] = {}
         for node_id, group in groups:
             if group.kind is GroupKind.SHARE:
@@ -99,10 +102,10 @@ class LagReader:
                 wanted.setdefault(node_id, []).append(described)
         for node_id, described_groups in wanted.items():
             message = DescribeShareGroupOffsetsRequest(groups=described_groups)
-            response = await ask(
-                self._request, "DescribeShareGroupOffsets", message, node_id=node_id
-            )
+            response = await ask(request, "DescribeShareGroupOffsets", message, node_id=node_id)
             for answer in response.groups:
+                if answer.error_code:
+                    self.unread_groups.add(answer.group_id)
                 self._stored[answer.group_id] = await in_steps(self._stored_positions(answer))
 
     def _stored_positions(self, answer: Any) -> Computation[dict[tuple[str, int], Position]]:
@@ -113,6 +116,8 @@ class LagReader:
                 partition = self._cluster.topics.partition(
                     topic.topic_name, described.partition_index
                 )
+                if described.error_code:
+                    self.unread_groups.add(answer.group_id)
                 if partition is not None and described.start_offset >= 0:
                     done = 0
                     if described.lag >= 0:

@@ -2,17 +2,22 @@
 
 The control server samples the lag of all groups every few seconds, in steps. A sample is kept only
 if the lag differs from the sample before: a group that stands still needs no memory, and a group
-that is read all the time reaches back an hour. The history begins with the control server.
+that is read all the time reaches back an hour. The history begins with the control server. It goes
+on when the coordinator of a group stops or moves, and ends with the group.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.control.errors import ControlError
+from coordinator_server.control.feed import is_gone
 from coordinator_server.control.lag import LagReader
 from coordinator_server.control.pace import timed_steps
+from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.events.log import LOG
 
 if TYPE_CHECKING:
@@ -61,20 +66,37 @@ class LagHistory:
 
     async def _run(self) -> None:
         while True:
-            seconds = await timed_steps(self.take())
+            seconds = await self.sample()
             await asyncio.sleep(max(INTERVAL_SECONDS, seconds * PAUSE_FACTOR))
 
-    def take(self) -> Steps:
+    async def sample(self) -> float:
+        """Take a sample of each group; return the seconds that this took."""
+        reader, began_s = LagReader(self._cluster), perf_counter()
+        share_groups = [
+            (broker.node_id, task.group)
+            for broker in tuple(self._cluster.brokers.values())
+            for task in tuple(broker.groups.tasks.values())
+            if task.group.kind is GroupKind.SHARE and not task.group.is_dead
+        ]
+        try:
+            await reader.read_share_groups(share_groups)
+        except ControlError:  # a coordinator is not available now
+            reader.unread_groups.update(group.group_id for _, group in share_groups)
+        reading_s = perf_counter() - began_s
+        return reading_s + await timed_steps(self.take(reader))
+
+    def take(self, reader: LagReader) -> Steps:
         """Take a sample of each group, in steps."""
-        reader = LagReader(self._cluster)
-        alive: set[str] = set()
         for broker in tuple(self._cluster.brokers.values()):
             for task in tuple(broker.groups.tasks.values()):
-                if not task.group.is_dead and len(alive) < KEPT_GROUPS:
-                    alive.add(task.group.group_id)
+                group_id = task.group.group_id
+                has_place = group_id in self._samples or len(self._samples) < KEPT_GROUPS
+                if has_place and not task.group.is_dead and group_id not in reader.unread_groups:
                     yield from self._sample(reader, task.group)
-        for group_id in self._samples.keys() - alive:
-            del self._samples[group_id]
+        for group_id in tuple(self._samples):
+            if is_gone(self._cluster, "group", group_id):
+                del self._samples[group_id]
+            yield
 
     def _sample(self, reader: LagReader, group: Group) -> Steps:
         lag = yield from reader.of_group(group, with_times=False)

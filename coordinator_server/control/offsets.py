@@ -48,7 +48,7 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
 
     A group that does not exist is created, as in Kafka's tools.
     """
-    body = await request.shaped_in_steps()
+    body = await request.shaped()
     wanted, metadata = await in_steps(_wanted(body["offsets"]))
     group = _group(request)
     before = {} if group is None else await _committed(request, group)
@@ -90,7 +90,7 @@ async def _committed(request: ControlRequest, group: Group) -> dict[Place, int]:
 
 async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
     """POST /groups/GROUP/offsets/reset: reset offsets. Raises ControlError."""
-    body = request.shaped()
+    body = await request.shaped()
     field = _REQUIRED.get(body["to"])
     if field is not None and field not in body:
         raise ControlError(400, f"{field} is missing: to={body['to']} needs it")

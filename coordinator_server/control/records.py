@@ -64,7 +64,7 @@ async def produce(request: ControlRequest) -> dict[str, Any]:
     partition and key are distributed round-robin.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
-    body, now_ms = await request.shaped_in_steps(), request.cluster.clock.now_ms()
+    body, now_ms = await request.shaped(), request.cluster.clock.now_ms()
     wanted, how = body["records"], body.get("format", "base64")
     records = await in_steps(_records(wanted, now_ms, how))
     creates = request.cluster.config.boolean("auto.create.topics.enable")

@@ -13,7 +13,6 @@ from coordinator_server.control.errors import ControlError, natural_number, refu
 from coordinator_server.control.json_steps import read
 from coordinator_server.control.route import ControlRoute
 from coordinator_server.security.principal import ANONYMOUS
-from coordinator_server.steps import run_all
 
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
@@ -73,22 +72,11 @@ class ControlRequest(NamedTuple):
     state: ControlState | None = None
     client_host: str = "/127.0.0.1"
 
-    def shaped(self) -> dict[str, Any]:
+    async def shaped(self) -> dict[str, Any]:
         """Return the body as a JSON object of the route's shape, {} if the body is empty.
 
-        Raises ControlError.
+        The body is read in two steps, and checked in many. Raises ControlError.
         """
-        from coordinator_server.control.schema import shape_error, shape_named
-
-        assert self.route is not None
-        value = run_all(self._object())
-        error = shape_error(value, shape_named(self.route.body))
-        if error is not None:
-            raise ControlError(400, error)
-        return value
-
-    async def shaped_in_steps(self) -> dict[str, Any]:
-        """Return the same as `shaped`, read and checked in steps."""
         from coordinator_server.control.pace import in_steps
         from coordinator_server.control.schema import shape_named, shape_steps
 

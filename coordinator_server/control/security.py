@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 async def login(request: ControlRequest) -> dict[str, Any]:
     """POST /login: begin a session. Raises ControlError."""
-    body, state = request.shaped(), request.state
+    body, state = await request.shaped(), request.state
     assert state is not None
     if not state.options.requires_login:
         raise ControlError(400, "this server has no logins, see --http-login")
@@ -86,7 +86,7 @@ async def alter_quotas(request: ControlRequest) -> dict[str, Any]:
         QuotaOperation,
     )
 
-    body = request.shaped()
+    body = await request.shaped()
     operations = [
         QuotaOperation(key=name, value=float(value), remove=False)
         for name, value in body.get("set", {}).items()
@@ -144,7 +144,7 @@ async def create_acls(request: ControlRequest) -> dict[str, Any]:
     from coordinator_server.apis.create_acls import acl_of
     from protocol.apis.create_acls import AclCreation, CreateAclsRequest
 
-    wanted = request.shaped()["acls"]
+    wanted = (await request.shaped())["acls"]
     creations = [
         AclCreation(
             resource_type=_member(ResourceType, acl, "resource_type", ""),
@@ -171,7 +171,7 @@ async def delete_acls(request: ControlRequest) -> dict[str, Any]:
     """POST /acls/delete: delete the ACLs that match a filter. Raises ControlError."""
     from protocol.apis.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
-    selected = DeleteAclsFilter(**_filter(request.shaped()))
+    selected = DeleteAclsFilter(**_filter(await request.shaped()))
     response = await ask(request, "DeleteAcls", DeleteAclsRequest(filters=[selected]))
     (result,) = response.filter_results
     check(result.error_code, result.error_message, "ACLs")

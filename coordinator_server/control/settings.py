@@ -113,7 +113,7 @@ async def _alter(request: ControlRequest, resource_type: int, name: str) -> None
         IncrementalAlterConfigsRequest,
     )
 
-    body = request.shaped()
+    body = await request.shaped()
     new, removed = body.get("set", {}), body.get("unset", [])
     changes = [
         AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in new.items()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 async def snapshot(request: ControlRequest) -> dict[str, Any]:
     """POST /snapshot: copy the data directory. Raises ControlError."""
-    target, started_s = _directory(request), perf_counter()
+    target, started_s = await _directory(request), perf_counter()
     source = request.cluster.topics.volume()[0]
     summary = await _output_of("snapshot", "--data-dir", source, str(target))
     return {
@@ -41,7 +41,7 @@ async def restore(request: ControlRequest) -> dict[str, Any]:
     The snapshot is copied and verified beside the data while the broker runs. Then the cluster is
     replaced, see `cluster_restore`.
     """
-    state, snapshot, started_s = request.state, _directory(request), perf_counter()
+    state, snapshot, started_s = request.state, await _directory(request), perf_counter()
     assert state is not None
     if state.served is None:
         raise ControlError(501, "this process cannot replace its cluster")
@@ -95,9 +95,9 @@ def _check_node(cluster: Cluster, directory: Path) -> None:
         raise ControlError(400, f"the snapshot belongs to node {node_id}, not {own_id}")
 
 
-def _directory(request: ControlRequest) -> Path:
+async def _directory(request: ControlRequest) -> Path:
     """Return the directory in the body. Raises ControlError."""
-    directory = request.shaped()["directory"]
+    directory = (await request.shaped())["directory"]
     if "\0" in directory:
         raise ControlError(400, f"directory is {shown(directory)}, which has a NUL character")
     if not Path(directory).is_absolute():

@@ -76,7 +76,7 @@ async def create(request: ControlRequest) -> dict[str, Any]:
     The body is such as {"partitions": 3, "configs": {"retention.ms": "1000"}}.
     """
     manager, name = request.cluster.topics, request.parameters["TOPIC"]
-    body = request.shaped()
+    body = await request.shaped()
     error = manager.creation_error(name)
     if error is not None:
         raise ControlError(400, f"topic {name!r}: {error[1]}")
@@ -113,7 +113,7 @@ async def grow(request: ControlRequest) -> dict[str, Any]:
     """POST /topics/TOPIC/partitions: add partitions to a topic. Raises ControlError."""
     from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
-    count, name = request.shaped()["count"], topic_of(request).name
+    count, name = (await request.shaped())["count"], topic_of(request).name
     if not 0 < count <= _PARTITIONS_MAX:
         raise ControlError(400, f"topic {name} cannot have {count} partitions")
     wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)

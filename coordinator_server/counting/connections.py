@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from itertools import count
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from coordinator_server.net.connection import Connection
 
@@ -42,6 +43,7 @@ class ApiUse:
         "error_count",
         "errors",
         "fast",
+        "has_only_own_code",
         "last_error",
         "latency_s",
         "received_bytes",
@@ -54,6 +56,7 @@ class ApiUse:
 
     def __init__(self, traffic: ApiTraffic) -> None:
         self.traffic = traffic
+        self.has_only_own_code = traffic.has_only_own_code
         self.requests = self.error_count = self.last_error = 0
         self.received_bytes = self.sent_bytes = 0
         self._clear()
@@ -98,21 +101,25 @@ class ApiUse:
         self._clear()
 
 
+_NO_USE = cast("ApiUse", SimpleNamespace(traffic=None))
+"""The use of a connection before its first request."""
+
+
 class CountedConnection(Connection):
     """A connection with its number, its age and its use.
 
-    `last_request_s` is the time of the last request, in seconds of perf_counter, and `last_api` its
-    API; None before the first request.
+    `last_request_s` is the time of the last request, in seconds of perf_counter, None before the
+    first request. `use` counts this request: a connection serves one request at a time.
     """
 
     __slots__ = (
         "_opened_s",
-        "last_api",
         "last_request_s",
         "number",
         "opened_at_ms",
         "topics_read",
         "topics_written",
+        "use",
         "uses",
     )
 
@@ -120,7 +127,7 @@ class CountedConnection(Connection):
         super().__init__(*arguments)
         self.number = next(_numbers)
         self.opened_at_ms, self._opened_s = time_ns() // 1_000_000, perf_counter()
-        self.last_api: ApiTraffic | None = None
+        self.use = _NO_USE
         self.last_request_s: float | None = None
         self.uses: dict[ApiTraffic, ApiUse] = {}
         self.topics_read: dict[str, None] = {}
@@ -144,21 +151,21 @@ class CountedConnection(Connection):
         """Release all state, and add the requests to the counts of the broker."""
         super().connection_lost(exc)
         self.settle()
-        self.uses.clear()  # a response that is due later is counted by `ApiTraffic.late`
+        self.uses.clear()
+        if self.use is not _NO_USE:
+            self.use = self.use.traffic.late  # counts a response that is due later
 
     @property
     def use_in_progress(self) -> ApiUse | None:
         """The use that will count the request in progress; None without such a request."""
-        if self.last_api is None or not self.answer_is_due:
-            return None
-        return self.uses.get(self.last_api) or self.new_use(self.last_api)
+        return self.use if self.use is not _NO_USE and self.answer_is_due else None
 
-    def new_use(self, traffic: ApiTraffic) -> ApiUse:
-        """Return the use that counts the first request to an API at a version."""
-        if self.closed:
-            return traffic.late
-        use = self.uses[traffic] = ApiUse(traffic)
-        return use
+    def use_of(self, traffic: ApiTraffic) -> None:
+        """Count the request that begins in the use of its API."""
+        use = traffic.late if self.closed else self.uses.get(traffic)
+        if use is None:
+            use = self.uses[traffic] = ApiUse(traffic)
+        self.use = use
 
     def settle(self) -> None:
         """Add the requests since the last call to the counts of the broker."""

@@ -67,8 +67,6 @@ class ApiTraffic:
         self.version = version
         is_flexible = spec.response_header_version(version) == 1
         self.header_bytes = _FLEXIBLE_HEADER_BYTES if is_flexible else _HEADER_BYTES
-        self.late = ApiUse(self)
-        """Requests that were answered after their connections had ended."""
         self.unanswered = 0
         """Requests that need no response (Produce with acks=0)."""
         self.bytes_in = self.bytes_out = 0
@@ -85,6 +83,8 @@ class ApiTraffic:
         """The last response that several requests share, with its counts of codes and errors."""
         self.shared_codes = 0
         self.shared_errors: dict[int, int] = {}
+        self.late = ApiUse(self)
+        """Requests that were answered after their connections had ended."""
 
     def codes_of_shared(self, response: Message) -> tuple[int, dict[int, int]]:
         """Return the number of codes in a response that several requests share, and its errors."""
@@ -142,16 +142,13 @@ class _Counted(Call):
         self.answered = True
         size = sum(map(len, body)) if isinstance(body, list) else len(body)
         connection = self.connection
-        traffic: ApiTraffic = binding.traffic
-        use = connection.uses.get(traffic)
-        if use is None:
-            use = connection.new_use(traffic)
-        if traffic.has_only_own_code:
+        use = connection.use
+        if use.has_only_own_code:
             code: int = response.error_code  # type: ignore[attr-defined]  # as the schema says
             if code:
                 use.errors[code] = use.errors.pop(code, 0) + 1
         elif encodings is None:
-            use.codes += traffic.places.count(response, use.errors)
+            use.codes += use.traffic.places.count(response, use.errors)
         else:
             use.count_shared(response)
         latency_s = perf_counter() - self.began_s
@@ -180,8 +177,7 @@ class _Counted(Call):
 
     def _count(self, body_bytes: int, errors: dict[int, int]) -> ApiUse:
         """Count a request, and return the use of its connection."""
-        connection, traffic = self.connection, self._binding.traffic
-        use = connection.uses.get(traffic) or connection.new_use(traffic)
+        use = self.connection.use
         latency_s = perf_counter() - self.began_s
         bucket = bisect_left(REQUEST_BOUNDS_S, latency_s)
         use.slow[bucket] = use.slow.get(bucket, 0) + 1
@@ -218,7 +214,8 @@ class CountedCall(_Counted):
         self.is_large = is_large
         self.answered = False
         self.rights = UNRESTRICTED
-        connection.last_api = binding.traffic
+        if connection.use.traffic is not binding.traffic:
+            connection.use_of(binding.traffic)
         connection.last_request_s = self.began_s = perf_counter()
 
 
@@ -229,7 +226,8 @@ class CountedMeteredCall(MeteredCall, _Counted):
 
     def __init__(self, *arguments: Any) -> None:
         MeteredCall.__init__(self, *arguments)
-        self.connection.last_api = self._binding.traffic
+        if self.connection.use.traffic is not self._binding.traffic:
+            self.connection.use_of(self._binding.traffic)
         self.connection.last_request_s = self.began_s = perf_counter()
 
 

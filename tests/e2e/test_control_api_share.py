@@ -11,7 +11,7 @@ from protocol.apis.alter_share_group_offsets import (
 from protocol.apis.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.e2e.control_api import CheckedControl
 from tests.faults.client import frame_of
-from tests.support import Broker
+from tests.support import Broker, wait_for
 
 
 def test_share_partitions_without_readers_have_a_lag() -> None:
@@ -50,3 +50,9 @@ def test_share_partitions_without_readers_have_a_lag() -> None:
         assert all(row["time_lag_ms"] is not None for row in lag["partitions"])
         (listed,) = api.groups_list()["groups"]
         assert (lag["lag"], listed["lag"]) == (2, 2)
+
+        def has_sample() -> bool:
+            samples = api.groups_lag_history("g")["samples"]
+            return bool(samples) and samples[-1]["lag"] == 2
+
+        wait_for(has_sample, "a sample of the lag", 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from binascii import b2a_base64
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 
 from coordinator_server.control import content, json_steps
 from coordinator_server.control.errors import ControlError
-from coordinator_server.control.json_steps import MOST_LEVELS, read, written, written_compactly
+from coordinator_server.control.json_steps import read, written, written_compactly
+from coordinator_server.control.request import MOST_TOKENS, check_size
+from coordinator_server.control.routes import RECORDS_BODY_BYTES
 from coordinator_server.steps import run_all
+from tests.machine import slowness
 
 PIECE_BYTES = json_steps._PIECE_BYTES
 PARTITIONS = [{"start_offset": index, "end_offset": None} for index in range(2_000)]
@@ -50,9 +54,7 @@ MALFORMED = (
 def small_sizes() -> Any:
     """Let short values be read and written in several steps."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_steps, "_LONG_BYTES", 0)
         patch.setattr(json_steps, "_PIECE_BYTES", 8)
-        patch.setattr(json_steps, "_WINDOW_CHARACTERS", 8)
         yield
 
 
@@ -109,11 +111,28 @@ def test_what_is_not_json_is_refused(text: str) -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    """Arrays nested beyond the limit are refused; those at the limit are read."""
-    deep = "[" * MOST_LEVELS + '"a long text inside"' + "]" * MOST_LEVELS
-    assert run_all(read(deep.encode())) == json.loads(deep)
+    """Nesting that would exhaust Python's stack is an error of the body."""
+    deep = "[" * 50_000 + "]" * 50_000
     with pytest.raises(ValueError, match="nested"):
-        run_all(read(f"[{deep}]".encode()))
+        run_all(read(deep.encode()))
+
+
+@pytest.mark.alone
+def test_the_longest_body_is_read_in_one_short_step() -> None:
+    """16 MiB with the most values that `check_size` lets pass are parsed in less than 100 ms."""
+    strings = ",".join(['"' + "\\u0101" * 26 + '"'] * (MOST_TOKENS // 2 - 3))
+    data = f'{{"records": [{strings}, "{"x" * 8_000_000}"]}}'.encode()
+    assert len(data) < RECORDS_BODY_BYTES
+    run_all(check_size(data))
+    times_s = []
+    for _ in range(3):
+        steps = read(data)
+        next(steps)
+        began_s = thread_time()
+        with pytest.raises(StopIteration):
+            next(steps)
+        times_s.append(thread_time() - began_s)
+    assert min(times_s) / slowness() < 0.1
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 11, 12, 13, 35, 36])

@@ -9,7 +9,6 @@ from coordinator_server.control.group_lag import history
 from coordinator_server.control.lag_history import LagHistory, Sample
 from coordinator_server.control.request import ControlRequest
 from coordinator_server.control.state import ControlOptions, ControlState
-from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from tests.harness.clock import START_MS
 from tests.harness.records import batch
@@ -31,12 +30,12 @@ async def test_only_changes_are_kept(nodes: VirtualTimeNodes) -> None:
     for offset in (None, None, 3, 3, 5):
         if offset is not None:
             nodes.commit(1, "g", offset)
-        run_all(samples.take())
+        await samples.sample()
         await nodes.controller.advance(10_000)
     at_ms = [START_MS, START_MS + 20_000, START_MS + 40_000]
     assert samples.of_group("g") == [Sample(*pair) for pair in zip(at_ms, (4, 2, 0), strict=True)]
     del nodes.groups.tasks["g"]
-    run_all(samples.take())
+    await samples.sample()
     assert samples.of_group("g") == []
 
 
@@ -50,9 +49,31 @@ async def test_the_samples_are_limited(
     samples = LagHistory(nodes.cluster)
     for offset in (1, 2, 3):
         nodes.commit(1, "g", offset)
-        run_all(samples.take())
+        await samples.sample()
     assert [sample.lag for sample in samples.of_group("g")] == [3, 2]
     assert samples.of_group("h") == []
+
+
+async def test_the_samples_stay_while_a_coordinator_is_stopped() -> None:
+    """A stopped broker's groups keep their samples, which go on at the next coordinator."""
+    nodes = VirtualTimeNodes(None, 3)
+    nodes.partition("t", 0).append(batch(*[b"x"] * 5), START_MS)
+    home = nodes.home("g").leader_id
+    assert nodes.commit(home, "g", 1) == ErrorCode.NONE
+    samples = LagHistory(nodes.cluster)
+    await samples.sample()
+    before = samples.of_group("g")
+    assert [sample.lag for sample in before] == [4]
+    await nodes.cluster.stop_broker(home)
+    await samples.sample()
+    assert samples.of_group("g") == before
+    nodes.turn()
+    other = nodes.home("g").leader_id
+    assert other != home
+    await nodes.controller.advance(1000)
+    assert nodes.commit(other, "g", 3) == ErrorCode.NONE
+    await samples.sample()
+    assert [sample.lag for sample in samples.of_group("g")] == [4, 2]
 
 
 class Blind(ControlRequest):
@@ -70,7 +91,7 @@ async def test_a_request_gets_the_samples_that_its_user_may_see(nodes: VirtualTi
     state.lag_samples = samples.of_group
     for offset in (1, 2, 3):
         nodes.commit(1, "g", offset)
-        run_all(samples.take())
+        await samples.sample()
         await nodes.controller.advance(10_000)
     for since_ms, lags in ((0, [4, 3, 2]), (START_MS + 10_001, [3, 2]), (START_MS + 99_000, [2])):
         request = ControlRequest(

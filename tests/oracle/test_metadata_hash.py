@@ -7,12 +7,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.oracle.kafka_process import SECONDS, java
 from tests.unit.core.groups.consumer.hashed_topics import CASES, Hashed
 
 PROGRAM = Path(__file__).with_name("MetadataHash.java")
 
 
+@pytest.mark.nightly
 def test_the_hashes_are_kafkas() -> None:
     """The hashes are equal, including topics with racks and names beyond the basic plane."""
     lines = "".join(json.dumps(to_json(case)) + "\n" for case in [Hashed([], {}, 0), *CASES])

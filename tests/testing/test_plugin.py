@@ -183,7 +183,7 @@ def test_a_wait_that_fails_ends_in_the_test(pytester: pytest.Pytester) -> None:
     assert "helpers.py" not in text.replace("testing.helpers.WaitTimeout", "")
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_workers_of_xdist_do_not_meet(pytester: pytest.Pytester, workers: int) -> None:
     """Each xdist worker has its own broker, so equal names used at the same time do not clash."""
     pytester.makepyfile(

@@ -166,6 +166,13 @@ class Store:
         self._call(folder, lambda files, place: files.delete(place, True))
         self._rename(staging, f"{folder}/{_BATCH}=0")
 
+    def read_table(self, table: schema.Table) -> DataFrame:
+        """Return a table as last written."""
+        reader = self.spark.read.schema(table.spark()).format(self._format)
+        if self._format == DELTA:
+            reader = self.spark.read.format(DELTA)
+        return reader.load(self.path("tables", table.name)).select(table.names)
+
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
         """Overwrite a table. Raises ValueError if the frame's columns are not the table's."""
         actual = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]

@@ -3,7 +3,8 @@
 Notation: commits (c_i, k_i) of the window (offset, time), the last commit (c_N, k_N) at any time,
 allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 
-1. Lag at n <= A: OK. An unknown lag (no commit, no topic) cannot be judged: OK, and `rule` says so.
+1. c_N above e(n): WARN, since one of them belongs to another log. Lag at n <= A: OK. An unknown lag
+   (no commit, no topic) cannot be judged: OK, and `rule` says so.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` lists the
    group.
 3. Live members, none of which subscribes to the topic any more: OK, left behind. Only offsets
@@ -207,8 +208,7 @@ def _trend(
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """Return `joined` with the verdicts; the conditions of the rules become columns first."""
-    at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
-    tenth_ms = window_ms // SLICES
+    at_ms, tenth_ms = questions.at_ms, questions.window_ms // SLICES
     is_live, empty = pl.col("members") > 0, pl.col("members") == 0
     last_ms, passed_ms = pl.col("last_commit_ms"), pl.col("passed_ms")
     since_ms = pl.max_horizontal(
@@ -241,10 +241,10 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         rising=pl.any_horizontal("rises", "rises_now").fill_null(value=False),
         last_lag=pl.col("end_then") - pl.col("committed_offset"),
     )
-    return _with_evidence(framed.with_columns(_verdict(allowed, tenth_ms)), questions)
+    return _with_evidence(framed.with_columns(_verdict(questions, tenth_ms)), questions)
 
 
-def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
+def _verdict(questions: Questions, tenth_ms: int) -> list[pl.Expr]:
     """Return status, severity and rule of the first rule that holds."""
     behind = pl.format("{} records to read", "lag")
     # Nest the conditions from the last rule to the first, so that the first rule is tested first.
@@ -253,7 +253,7 @@ def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
         pl.lit(_SEVERITY["OK"]),
         pl.format("on its way: {}", behind),
     )
-    for holds, name, words in reversed(_rules(allowed, tenth_ms)):
+    for holds, name, words in reversed(_rules(questions, tenth_ms)):
         status = pl.when(holds).then(pl.lit(name)).otherwise(status)
         severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
         rule = pl.when(holds).then(words).otherwise(rule)
@@ -270,9 +270,19 @@ def _held() -> pl.Expr:
     )
 
 
-def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
+def _ahead() -> tuple[pl.Expr, str, pl.Expr]:
+    """Return the rule for a lag that is 0 only because the known log is too short.
+
+    For a past instant, the log end is replayed by the clocks of producers, which may be late.
+    """
+    above = pl.col("committed_offset") - pl.col("log_end")
+    words = "committed {} above the log end: the topic was created again, or this is no whole copy"
+    return pl.col("state") == "AHEAD", "WARN", pl.format(words, above)
+
+
+def _rules(questions: Questions, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
     """Return the rules in order: the condition, the verdict, and the text for `rule`."""
-    waited_ms, members = pl.col("waited_ms"), pl.col("members")
+    allowed, waited_ms, members = questions.allowed_lag, pl.col("waited_ms"), pl.col("members")
     reader = (
         pl.when(members.is_null())
         .then(pl.lit("a standalone consumer committed nothing more"))
@@ -287,6 +297,7 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
     return [
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
+        *([] if questions.past else [_ahead()]),
         (pl.col("lag") <= allowed, "OK", pl.lit("no more to read than is allowed")),
         (
             (members.fill_null(0) == 0) & pl.col("expired"),

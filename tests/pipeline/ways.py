@@ -55,8 +55,7 @@ def keep_progress(store: Store, story: Story) -> None:
 
 def read_table(store: Store, table: schema.Table) -> DataFrame:
     """Return a table as last written, in Parquet."""
-    reader = store.spark.read.schema(table.spark())
-    return reader.parquet(store.path("tables", table.name)).select(table.names)
+    return store.read_table(table)
 
 
 def plain_rows(frame: DataFrame, table: schema.Table) -> list[Row]:

@@ -337,6 +337,21 @@ def test_a_read_uncommitted_reader_has_not_the_age_of_the_open_transaction(
     assert ages == [(age, age if position < 3 else None)]
 
 
+@pytest.mark.parametrize(("past", "verdict"), [(False, "WARN"), (True, "OK")])
+def test_a_commit_above_the_log_end_is_a_warning(past: bool, verdict: str) -> None:
+    """In half a copy of a log directory, the lag of 0 hides a reader that has stopped."""
+    log = [commit("g", AT_MS - 50 * MINUTE_MS, 10, "t-0", 500)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 3)])
+    made = rows_of(
+        status.make(frames, Questions(AT_MS, past=past)), schema.STATUS, "status", "rule"
+    )
+    assert {status for status, _ in made} == {verdict}
+    if not past:
+        rule = "the topic was created again, or this is no whole copy"
+        assert made[1] == ("WARN", f"committed 497 above the log end: {rule}")
+
+
 def _modern_group(topic_id: str) -> list[Row]:
     """Return a KIP-848 group with lag whose member owns partition 0 of the topic id."""
     start_ms = AT_MS - 99 * MINUTE_MS

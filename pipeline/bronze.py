@@ -87,16 +87,39 @@ def _subscribed_topics(store: Store) -> list[str]:
 def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
     if not topics:
         return
-    kept = store.read_bronze(schema.TOPIC_RECORDS)
-    ends = kept.groupBy("topic", "partition").agg(F.max("offset").alias("end")).collect()
-    starts = {(str(row[0]), int(row[1])): int(row[2]) + 1 for row in ends}
-    new = source.topic_records(topics, starts)
-    if ends:
-        known = kept.groupBy("topic", "partition").agg(F.max("offset").alias("reached"))
-        new = new.join(known, ["topic", "partition"], "left").filter(
-            F.col("reached").isNull() | (F.col("offset") > F.col("reached"))
-        )
+    place = ("topic", "partition")
+    ends = store.read_bronze(schema.PARTITION_ENDS).select(
+        *place, "log_end", F.col("topic_id").alias("current_id")
+    )
+    known = _known_records(store, ends).select(*place, "next").collect()
+    starts = {(str(row[0]), int(row[1])): int(row[2]) for row in known}
+    new = source.topic_records(topics, starts).join(ends.drop("log_end"), [*place], "left")
+    new = new.withColumn("topic_id", F.coalesce("topic_id", "current_id"))
+    if known:
+        begun = store.spark.createDataFrame(known, "topic string, partition int, next bigint")
+        new = new.join(begun, [*place], "left").filter("next IS NULL OR offset >= next")
     store.add_bronze(schema.TOPIC_RECORDS, _new_name(), new)
+
+
+def _known_records(store: Store, ends: DataFrame) -> DataFrame:
+    """Return `topic`, `partition`, `next`: the next offset to read of each existing partition.
+
+    Records of a deleted topic of the same name do not count: their topic id is another one, or,
+    without an id, their offsets are above the log end. A log that was cut off has nothing to read.
+    """
+    place = ("topic", "partition")
+    reached = store.read_bronze(schema.TOPIC_RECORDS).groupBy(*place, "topic_id")
+    known = reached.agg((F.max("offset") + 1).alias("reached")).join(ends, [*place])
+    same = (
+        F.col("current_id").isNull()
+        | (F.col("topic_id") == F.col("current_id"))
+        | (F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end")))
+    )
+    return (
+        known.filter(same)
+        .groupBy(*place)
+        .agg(F.least(F.max("reached"), F.max("log_end")).alias("next"))
+    )
 
 
 def keep_spark_progress(store: Store, rows: Sequence[tuple[object, ...]]) -> None:

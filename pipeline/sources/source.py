@@ -44,7 +44,7 @@ class Source(Protocol):
         """Return the current `schema.PARTITION_ENDS`."""
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Return `schema.TOPIC_RECORDS` of those topics that exist."""
+        """Return `schema.TOPIC_RECORDS` of those topics that exist; `topic_id` may be null."""
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return `schema.GROUP_EVENTS`; None if the cluster has none."""

@@ -28,7 +28,8 @@ from tests.pipeline.story import AT_MS, Story
 Row = dict[str, Any]
 
 NOT_OF_THE_INPUT = {
-    schema.PARTITION_ENDS.name: ("sampled_at_ms", "source", "topic_id", "held_by", "held_since_ms")
+    schema.PARTITION_ENDS.name: ("sampled_at_ms", "source", "topic_id", "held_by", "held_since_ms"),
+    schema.TOPIC_RECORDS.name: ("topic_id",),
 }
 """Bronze columns that depend on the way of reading. Golden tables have none of them."""
 

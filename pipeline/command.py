@@ -73,7 +73,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
     Raises InputError, NoJavaError or WorkerError if one of them is not usable.
     """
-    from pipeline.bronze import keep_spark_progress
+    from pipeline.bronze import claim_for, cluster_of, keep_spark_progress
     from pipeline.run import run_batch, run_stream, sampled_ms
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
@@ -100,10 +100,15 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         before = Store(spark, options.parquet)
         if not before.has(before.path("bronze")):
             raise InputError(f"--parquet {options.parquet}: there is no bronze of an earlier run")
+        cluster = cluster_of(before)
+        if cluster is not None and store.has(store.path("bronze")):
+            claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
             # Old bronze says nothing about the time after its log ends were read.
             options.at = sampled_ms(store)
+    else:
+        claim_for(store, source.cluster_id, source.input)
     if progress:
         keep_spark_progress(store, progress)
 

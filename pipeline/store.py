@@ -76,6 +76,23 @@ class Store:
         """Return whether a file or folder exists at the path."""
         return bool(self._call(path, lambda files, place: files.exists(place)))
 
+    def read_text(self, path: str) -> str | None:
+        """Return the content of a small file; None if it does not exist."""
+        if not self.has(path):
+            return None
+        java: Any = self.spark._jvm
+        stream = self._call(path, lambda files, place: files.open(place))
+        try:
+            return str(java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a small file, or replace it."""
+        stream = self._call(path, lambda files, place: files.create(place, True))
+        stream.write(bytearray(text.encode()))
+        stream.close()
+
     def has_bronze(self, table: schema.Table) -> bool:
         """Return whether the folder of a bronze table exists."""
         return self.has(self._folder(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -14,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import run, schema
+from pipeline.bronze import claim_for, cluster_of
 from pipeline.command import main
 from pipeline.progress import silent
 from pipeline.report.reading import Output
 from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
+from pipeline.sources.source import InputError
 from pipeline.store import Store
 from protocol.batch import Record
 from tests.pipeline.logs import START_MS, plain, write_segment
@@ -206,3 +209,48 @@ def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Pa
     assert output.at_ms == AT_MS
     (row,) = output.rows(schema.LAG)
     assert row["oldest_unread_age_ms"] == 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        (("A", "in"), ("A", "moved"), False),
+        (("A", "in"), ("B", "in"), True),
+        (("A", "in"), (None, "in"), True),
+        ((None, "in"), ("A", "in"), True),
+        ((None, "in"), (None, "in"), False),
+        ((None, "in"), (None, "moved"), True),
+    ],
+)
+def test_an_output_is_for_one_cluster(
+    first: tuple[str | None, str],
+    second: tuple[str | None, str],
+    is_refused: bool,
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    """Bronze of one cluster does not take records of another one, nor of one without an id."""
+    store = Store(spark, str(tmp_path))
+    claim_for(store, *first)
+    with pytest.raises(InputError, match="name another --out") if is_refused else nullcontext():
+        claim_for(store, *second)
+    assert cluster_of(store) == (first if is_refused else second)
+
+
+@pytest.mark.nightly
+def test_the_command_checks_the_cluster(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log directory of another cluster is refused, also if `--out` is of an older release."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    write_segment(log, [plain(log_commits(0, 2))])
+    write(out, "bronze", schema.OFFSETS_LOG, [])
+    write(out, "tables", schema.COVERAGE, [{"cluster_id": "A", "input": "b:1"}])
+    (log / "meta.properties").write_text("cluster.id=B\n")
+    assert main(["run", "--log-dir", str(log), "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        f"--out {out}: its bronze is of cluster A (b:1), and this input is of cluster B"
+        f" ({log}): name another --out"
+    )

@@ -168,6 +168,11 @@ def start_stream(
 
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Compute every table from bronze and replace the tables of the previous run."""
+    with store.new_tables():
+        _make_tables(store, questions, groups, tell)
+
+
+def _make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
     records = {table.name: store.read_bronze(table).count() for table in large}
     shards = shards_for(store.spark, sum(records.values()))
@@ -239,11 +244,13 @@ def _make_all(
     source: Source | None, store: Store, questions: Questions, groups: str | None, tell: Tell
 ) -> None:
     """Make all tables and `coverage`, and print the notes of the run."""
-    make_tables(store, questions, groups, tell)
-    notes = [*(source.notes() if source is not None else ()), *_undecoded(store), *_unjudged(store)]
-    for note in notes:
-        tell(f"note: {note}")
-    _write_coverage(store, source, questions, groups, notes)
+    with store.new_tables():
+        _make_tables(store, questions, groups, tell)
+        notes = [] if source is None else source.notes()
+        notes = [*notes, *_undecoded(store), *_unjudged(store)]
+        for note in notes:
+            tell(f"note: {note}")
+        _write_coverage(store, source, questions, groups, notes)
 
 
 def _write_coverage(

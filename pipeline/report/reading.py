@@ -45,18 +45,22 @@ class Output:
 
     def __init__(self, out: Path) -> None:
         self._out = out
-        if not (out / "tables").is_dir():
+        # Resolve the link once, so that all tables are of the same version.
+        complete = sorted(out.glob("versions/*/_complete"))
+        is_linked = (out / "tables").exists() or not complete
+        self._tables = (out / "tables").resolve() if is_linked else complete[-1].parent
+        if not self._tables.is_dir():
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
 
     def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[TableRow]:
         """Return the rows of a table that match, in key order; none if the table does not exist."""
-        rows = self._read(self._out / "tables" / table.name, table, condition)
+        rows = self._read(self._tables / table.name, table, condition)
         rows.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
         return rows
 
     def any_row(self, table: schema.Table) -> TableRow | None:
         """Return one row of a table, for values that are the same in all rows; None if empty."""
-        data = self._dataset(self._out / "tables" / table.name, table)
+        data = self._dataset(self._tables / table.name, table)
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
 

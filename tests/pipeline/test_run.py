@@ -254,3 +254,66 @@ def test_the_command_checks_the_cluster(
         f"--out {out}: its bronze is of cluster A (b:1), and this input is of cluster B"
         f" ({log}): name another --out"
     )
+
+
+@pytest.mark.nightly
+def test_a_run_that_dies_leaves_the_tables_of_the_run_before(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables change all at once, and a reader that has opened them keeps its set for a run more."""
+    write_bronze(tmp_path / "before", sampled_ms=AT_MS)
+    store = Store(spark, str(tmp_path / "out"))
+    store.use_bronze_of(Store(spark, str(tmp_path / "before")))
+
+    def instants(output: Output) -> set[int]:
+        rows = [row for table in (schema.LAG, schema.COVERAGE) for row in output.rows(table)]
+        assert output.rows(schema.STATUS)
+        return {row["at_ms"] for row in rows}
+
+    def run_at(at_ms: int) -> None:
+        run.run_batch(None, store, lambda: questions(at_ms), None, silent)
+
+    run_at(AT_MS)
+    opened = Output(tmp_path / "out")
+    for name in ("put_table", "write_coverage", "write_text", "_point_to"):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                run_at(AT_MS + 1)
+        assert instants(Output(tmp_path / "out")) == {AT_MS}
+    run_at(AT_MS + 2)
+    assert instants(opened) == {AT_MS}
+    assert instants(Output(tmp_path / "out")) == {AT_MS + 2}
+    assert store.read_table(schema.LAG).first()["at_ms"] == AT_MS + 2
+    run_at(AT_MS + 3)
+    assert len(list((tmp_path / "out" / "versions").iterdir())) == 2
+
+
+def dies(*_: object) -> None:
+    """End as a killed process does."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.nightly
+def test_a_bronze_table_that_is_replaced_is_never_lost(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that dies while it replaces a bronze table leaves the old rows or the new ones."""
+    store = Store(spark, str(tmp_path))
+
+    def put(offset: int) -> None:
+        store.add_bronze_rows(schema.SPARK_PROGRESS, [("q", None, "t", 0, offset, offset, AT_MS)])
+
+    def offsets() -> list[int]:
+        return sorted(row["batch_id"] for row in store.read_bronze(schema.SPARK_PROGRESS).collect())
+
+    put(1)
+    for name, kept in (("_rename", [1]), ("_delete", [1, 2])):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                put(2)
+        assert offsets() == kept
+    put(3)
+    assert offsets() == [1, 2, 3]
+    assert len(list((tmp_path / "bronze" / "spark_progress").glob("batch=*"))) == 1

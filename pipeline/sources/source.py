@@ -73,6 +73,18 @@ def is_outage(error: Exception) -> bool:
     return kind.removesuffix("Exception") in _OUTAGES
 
 
+_OF_MACHINE = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|Permission denied"
+    "|Too many open files|Cannot allocate memory|Java heap space|GC overhead limit exceeded"
+)
+
+
+def refused_by_machine(text: str) -> str | None:
+    """Return what the machine lacks, such as space on a disk, from the text of an error."""
+    reason = _OF_MACHINE.search(text)
+    return None if reason is None else reason[0]
+
+
 def refused_by_kafka(text: str) -> str | None:
     """Return the error of a Kafka client from the text of a Spark error, else None.
 

@@ -75,7 +75,8 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return every position of the existing readers.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
-    `commit_timestamp_ms`, `previous_offset`, `is_last`. The rows of a reader are in order.
+    `commit_timestamp_ms`, `previous_offset`, `is_last`. The rows of a reader are in order
+    and next to each other.
     """
     columns = ("committed_offset", "commit_timestamp_ms", "previous_offset", "is_last")
     committed = commits_that_live(bronze, questions).select(
@@ -95,7 +96,7 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             is_last=pl.col("batch_id") == pl.col("batch_id").max().over(query),
         )
         .select(*READER, "sequence", *columns)
-        .sort("sequence")
+        .sort(*READER, "sequence")
     )
     return pl.concat([committed, planned])
 

@@ -111,8 +111,7 @@ def refresh_on_time(
     the cluster is told, and the next refresh is tried an interval later.
     """
     due = time.monotonic() + interval_seconds
-    # PySpark takes parts of a second, but does not say so.
-    while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
+    while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
         if not stored.is_set() and time.monotonic() < due:
             continue
         stored.clear()

@@ -9,9 +9,9 @@ allowed lag A, the instant n, log end e(t). The first rule that holds decides:
    group.
 3. Live members, none of which subscribes to the topic any more: OK, left behind. Only offsets
    without data, such as markers of transactions, are left: OK. An open transaction at the last
-   stable offset, with no committed record left to read: WARN once it is open for a tenth of the
-   window, as it may hang; until then OK, since the reader is not at fault. A member was assigned a
-   topic id without a known name (KIP-848), so that it may own this partition: OK, and `rule` says
+   stable offset, with no committed record left to read: WARN once it is open for three times the
+   patience, as it may hang; until then OK, since the reader is not at fault. A member was assigned
+   a topic id without a known name (KIP-848), so that it may own this partition: OK, and `rule` says
    so.
 4. STOP: no member reads the partition, and records beyond A have waited longer than the limit since
    the last commit.
@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 
 MIN_PATIENCE_MS = 10_000
 """How long records may wait before `rule` says that it is too early to judge."""
+
+HANGS_PATIENCES = 3
+"""The patience with an open transaction, which may hang, as a multiple of the patience."""
 
 SLICES = 10
 """The number of parts of the window, as Burrow keeps ten commits."""
@@ -208,7 +211,7 @@ def _trend(
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """Return `joined` with the verdicts; the conditions of the rules become columns first."""
-    at_ms, tenth_ms = questions.at_ms, questions.window_ms // SLICES
+    at_ms = questions.at_ms
     is_live, empty = pl.col("members") > 0, pl.col("members") == 0
     last_ms, passed_ms = pl.col("last_commit_ms"), pl.col("passed_ms")
     since_ms = pl.max_horizontal(
@@ -241,10 +244,10 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         rising=pl.any_horizontal("rises", "rises_now").fill_null(value=False),
         last_lag=pl.col("end_then") - pl.col("committed_offset"),
     )
-    return _with_evidence(framed.with_columns(_verdict(questions, tenth_ms)), questions)
+    return _with_evidence(framed.with_columns(_verdict(questions)), questions)
 
 
-def _verdict(questions: Questions, tenth_ms: int) -> list[pl.Expr]:
+def _verdict(questions: Questions) -> list[pl.Expr]:
     """Return status, severity and rule of the first rule that holds."""
     behind = pl.format("{} records to read", "lag")
     # Nest the conditions from the last rule to the first, so that the first rule is tested first.
@@ -253,7 +256,7 @@ def _verdict(questions: Questions, tenth_ms: int) -> list[pl.Expr]:
         pl.lit(_SEVERITY["OK"]),
         pl.format("on its way: {}", behind),
     )
-    for holds, name, words in reversed(_rules(questions, tenth_ms)):
+    for holds, name, words in reversed(_rules(questions)):
         status = pl.when(holds).then(pl.lit(name)).otherwise(status)
         severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
         rule = pl.when(holds).then(words).otherwise(rule)
@@ -280,7 +283,7 @@ def _ahead() -> tuple[pl.Expr, str, pl.Expr]:
     return pl.col("state") == "AHEAD", "WARN", pl.format(words, above)
 
 
-def _rules(questions: Questions, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
+def _rules(questions: Questions) -> list[tuple[pl.Expr, str, pl.Expr]]:
     """Return the rules in order: the condition, the verdict, and the text for `rule`."""
     allowed, waited_ms, members = questions.allowed_lag, pl.col("waited_ms"), pl.col("members")
     reader = (
@@ -293,7 +296,7 @@ def _rules(questions: Questions, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.E
     seconds = pl.format("{} s", waited_ms // 1000)
     stalled, limit_ms = pl.format("{} s", pl.col("stalled_ms") // 1000), pl.col("limit_ms")
     behind = pl.format("{} records to read", "lag")
-    held = _held()
+    held, hangs_ms = _held(), HANGS_PATIENCES * questions.patience_ms
     return [
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
@@ -306,7 +309,7 @@ def _rules(questions: Questions, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.E
         ),
         (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
         (pl.col("no_data"), "OK", pl.lit("only offsets without data are left to read")),
-        (pl.col("held") & (pl.col("held_ms") >= tenth_ms), "WARN", held),
+        (pl.col("held") & (pl.col("held_ms") >= hangs_ms), "WARN", held),
         (pl.col("held"), "OK", held),
         (
             pl.col("owner_unknown"),

@@ -308,7 +308,7 @@ def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
     frames = bronze(
         offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
     )
-    questions = Questions(at_ms=AT_MS)
+    questions = Questions(at_ms=AT_MS, window_ms=24 * HOUR_MS)
     made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
     rule = f"an open transaction of payments holds back 7 records for {60 * minutes} s"
     assert made[1] == ("t", verdict, rule)
@@ -486,8 +486,9 @@ def _timeline(minutes: float) -> tuple[list[Row], list[Row], list[Row]]:
     return log, records, ends
 
 
+@pytest.mark.parametrize("window_hours", [1, 24])
 @pytest.mark.parametrize("minutes", [1, 3, 9])
-def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int) -> None:
+def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_hours: int) -> None:
     """Verdicts do not depend on the window: a group that was healthy for an hour is told at once.
 
     Before, the group is not said to be on its way. The forecast of loss knows that such a reader
@@ -495,7 +496,7 @@ def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int) -> None:
     """
     log, records, ends = _timeline(minutes)
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    questions = Questions(at_ms=AT_MS)
+    questions = Questions(at_ms=AT_MS, window_ms=window_hours * HOUR_MS)
     rows = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
     found = {topic: (verdict, rule) for topic, verdict, rule in rows if topic is not None}
     alarms = {"zombie": "STALL", "repeats": "STALL", "slow": "WARN", "empty": "STOP",

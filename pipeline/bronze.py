@@ -6,7 +6,9 @@ highest stored offset are new. Batches of a stream are named by Spark's number o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import uuid4
 
 import polars as pl
@@ -16,10 +18,55 @@ from pyspark.sql import functions as F  # noqa: N812
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
 from pipeline.progress import Tell
-from pipeline.sources.source import Source
+from pipeline.sources.source import InputError, Source
 from pipeline.store import Store
 
 PLACE = ("log_partition", "log_offset")
+
+
+_CLUSTER = "_cluster.json"
+"""The file below `bronze` with the cluster and the input; Spark ignores files that begin with _."""
+
+
+class Cluster(NamedTuple):
+    """The cluster of a bronze: its id, if known, and the input that was read first."""
+
+    cluster_id: str | None
+    origin: str
+
+
+def claim_for(store: Store, cluster_id: str | None, origin: str) -> None:
+    """Record that bronze is of this cluster. Raises InputError if it is of another one.
+
+    `origin` is the input, which decides if neither bronze nor the input has a cluster id.
+    """
+    kept = cluster_of(store)
+    if kept is None or (kept.cluster_id is not None and kept.cluster_id == cluster_id):
+        text = json.dumps(Cluster(cluster_id, origin))
+        store.write_text(store.path("bronze", _CLUSTER), text)
+    elif kept != (cluster_id, origin):
+        raise InputError(
+            f"--out {store.out}: its bronze is of {_named(*kept)}, and this input is of"
+            f" {_named(cluster_id, origin)}: name another --out"
+        )
+
+
+def cluster_of(store: Store) -> Cluster | None:
+    """Return the cluster of the bronze in a store; None without bronze, or if it is not recorded.
+
+    Older versions recorded the cluster in the table `coverage` only.
+    """
+    text = store.read_text(store.path("bronze", _CLUSTER))
+    if text is not None:
+        return Cluster(*json.loads(text))
+    row = store.coverage_of_bronze() if store.has_bronze(schema.OFFSETS_LOG) else None
+    return None if row is None else Cluster(row["cluster_id"], row["input"])
+
+
+def _named(cluster_id: str | None, origin: str) -> str:
+    if cluster_id is None:
+        return f"a cluster without a known id ({origin}, without meta.properties)"
+    return f"cluster {cluster_id} ({origin})"
 
 
 def read_offsets_log(source: Source, store: Store, tell: Tell) -> None:
@@ -87,16 +134,39 @@ def _subscribed_topics(store: Store) -> list[str]:
 def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
     if not topics:
         return
-    kept = store.read_bronze(schema.TOPIC_RECORDS)
-    ends = kept.groupBy("topic", "partition").agg(F.max("offset").alias("end")).collect()
-    starts = {(str(row[0]), int(row[1])): int(row[2]) + 1 for row in ends}
-    new = source.topic_records(topics, starts)
-    if ends:
-        known = kept.groupBy("topic", "partition").agg(F.max("offset").alias("reached"))
-        new = new.join(known, ["topic", "partition"], "left").filter(
-            F.col("reached").isNull() | (F.col("offset") > F.col("reached"))
-        )
+    place = ("topic", "partition")
+    ends = store.read_bronze(schema.PARTITION_ENDS).select(
+        *place, "log_end", F.col("topic_id").alias("current_id")
+    )
+    known = _known_records(store, ends).select(*place, "next").collect()
+    starts = {(str(row[0]), int(row[1])): int(row[2]) for row in known}
+    new = source.topic_records(topics, starts).join(ends.drop("log_end"), [*place], "left")
+    new = new.withColumn("topic_id", F.coalesce("topic_id", "current_id"))
+    if known:
+        begun = store.spark.createDataFrame(known, "topic string, partition int, next bigint")
+        new = new.join(begun, [*place], "left").filter("next IS NULL OR offset >= next")
     store.add_bronze(schema.TOPIC_RECORDS, _new_name(), new)
+
+
+def _known_records(store: Store, ends: DataFrame) -> DataFrame:
+    """Return `topic`, `partition`, `next`: the next offset to read of each existing partition.
+
+    Records of a deleted topic of the same name do not count: their topic id is another one, or,
+    without an id, their offsets are above the log end. A log that was cut off has nothing to read.
+    """
+    place = ("topic", "partition")
+    reached = store.read_bronze(schema.TOPIC_RECORDS).groupBy(*place, "topic_id")
+    known = reached.agg((F.max("offset") + 1).alias("reached")).join(ends, [*place])
+    same = (
+        F.col("current_id").isNull()
+        | (F.col("topic_id") == F.col("current_id"))
+        | (F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end")))
+    )
+    return (
+        known.filter(same)
+        .groupBy(*place)
+        .agg(F.least(F.max("reached"), F.max("log_end")).alias("next"))
+    )
 
 
 def keep_spark_progress(store: Store, rows: Sequence[tuple[object, ...]]) -> None:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     from pipeline.java import NoJavaError
     from pipeline.preconditions import locked
     from pipeline.shipping import WorkerError
-    from pipeline.sources.source import InputError, refused_by_kafka
+    from pipeline.sources.source import InputError, refused_by_kafka, refused_by_machine
 
     try:
         _check_places(options)
@@ -52,11 +52,15 @@ def main(arguments: Sequence[str]) -> int:
             _execute(options, tell)
     except (InputError, NoJavaError, WorkerError) as error:
         return _failed(str(error))
-    except (PySparkException, Py4JJavaError) as error:
-        reason = refused_by_kafka(str(error))
+    except (PySparkException, Py4JJavaError, OSError) as error:
+        text = str(error)
+        reason = refused_by_kafka(text)
+        if reason is not None:
+            return _failed(f"--bootstrap-server {options.bootstrap}: {reason}")
+        reason = refused_by_machine(text)
         if reason is None:
             raise
-        return _failed(f"--bootstrap-server {options.bootstrap}: {reason}")
+        return _failed(f"{reason}: the run wrote to --out {options.out} and to Spark's local disk")
     except KeyboardInterrupt:
         tell("stopped")
         return 0 if getattr(options, "interval", None) else _INTERRUPTED
@@ -73,7 +77,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
     Raises InputError, NoJavaError or WorkerError if one of them is not usable.
     """
-    from pipeline.bronze import keep_spark_progress
+    from pipeline.bronze import claim_for, cluster_of, keep_spark_progress
     from pipeline.run import run_batch, run_stream, sampled_ms
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
@@ -100,10 +104,15 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         before = Store(spark, options.parquet)
         if not before.has(before.path("bronze")):
             raise InputError(f"--parquet {options.parquet}: there is no bronze of an earlier run")
+        cluster = cluster_of(before)
+        if cluster is not None and store.has(store.path("bronze")):
+            claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
             # Old bronze says nothing about the time after its log ends were read.
             options.at = sampled_ms(store)
+    else:
+        claim_for(store, source.cluster_id, source.input)
     if progress:
         keep_spark_progress(store, progress)
 
@@ -124,11 +133,13 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
 
 def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
     """Open the session that the options ask for; on a cluster, check its workers."""
-    from pyspark.errors import PySparkRuntimeError
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     from pipeline.session import open_session
     from pipeline.shipping import check_workers, is_local
     from pipeline.sources.jars import connector_settings, no_connector
+    from pipeline.sources.source import InputError
     from pipeline.store import DELTA, DELTA_SETTINGS
 
     settings = _settings(options.conf)
@@ -140,10 +151,12 @@ def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
         settings["spark.jars"] = options.jars
     try:
         spark = open_session(options.master, settings=settings)
-    except PySparkRuntimeError as error:
-        if "spark.jars.packages" not in settings:
-            raise
-        raise no_connector("Spark did not start with spark.jars.packages") from error
+    except (PySparkException, Py4JJavaError) as error:
+        if "spark.jars.packages" in settings:
+            raise no_connector("Spark did not start with spark.jars.packages") from error
+        raise InputError(
+            f"--master {options.master}: Spark did not start: {_first(error)}"
+        ) from error
     tell(f"Spark {spark.version} on {options.master}")
     if not is_local(options.master):
         workers = check_workers(spark)
@@ -157,6 +170,7 @@ def _check_places(options: argparse.Namespace) -> None:
     from pipeline.preconditions import (
         check_bootstrap,
         check_client_config,
+        check_master,
         check_out,
         check_parquet,
     )
@@ -168,12 +182,21 @@ def _check_places(options: argparse.Namespace) -> None:
             raise InputError("--client-config goes with --bootstrap-server")
         check_client_config(options.client_config)
     check_out(options.out)
+    check_master(options.master)
     if getattr(options, "parquet", None) is not None:
         check_parquet(options.parquet)
     if options.log_dir is not None:
         check_log_dir(options.log_dir)
     if options.bootstrap is not None:
         check_bootstrap(options.bootstrap)
+
+
+def _first(error: Exception) -> str:
+    """Return the message of the innermost cause of a Java error, in one line."""
+    from pipeline.sources.admin import reason_of
+
+    kind, message = reason_of(error)
+    return f"{kind}: {message}".splitlines()[0]
 
 
 def _settings(pairs: Sequence[str]) -> dict[str, str]:

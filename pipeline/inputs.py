@@ -30,6 +30,19 @@ class Bronze:
     )
 
 
+def of_current_topics(records: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
+    """Return `topic_records` without those of deleted topics, whose topic id is another one.
+
+    `ends` is `partition_ends`. Records and partitions without an id are kept.
+    """
+    import polars as pl
+
+    ids = ends.select("topic", "partition", current_id="topic_id")
+    is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
+    joined = records.join(ids, on=("topic", "partition"), how="left", maintain_order="left")
+    return joined.filter(~is_other).drop("current_id")
+
+
 @dataclass(frozen=True)
 class Questions:
     """The parameters of a run.

@@ -5,11 +5,14 @@ Paths with a scheme (`s3a://`, `hdfs://`) are not checked: only Hadoop's file sy
 
 from __future__ import annotations
 
+import os
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from urllib.parse import urlsplit
 
 from pipeline.sources.source import InputError
 from storage.checkpoints import LOCK_FILE
@@ -40,6 +43,34 @@ def check_parquet(parquet: str) -> None:
     """Raise InputError if `--parquet` is a local path without bronze below it."""
     if not is_elsewhere(parquet) and not (Path(parquet) / "bronze").is_dir():
         raise InputError(f"--parquet {parquet}: there is no bronze of an earlier run")
+
+
+_LOCAL_MASTER = re.compile(r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[.+\]")
+_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_KUBERNETES_PORTS = {"https": 443, "http": 80}
+
+
+def check_master(master: str) -> None:
+    """Raise InputError unless `--master` is a URL of Spark whose cluster accepts a connection."""
+    if _LOCAL_MASTER.fullmatch(master):
+        return
+    if master == "yarn":
+        if not any(os.environ.get(name) for name in _HADOOP):
+            raise InputError(f"--master yarn: neither {' nor '.join(_HADOOP)} is set")
+    elif master.startswith("spark://"):
+        _check_connection(f"--master {master}: no master", master.removeprefix("spark://"))
+    elif master.startswith("k8s://"):
+        url = master.removeprefix("k8s://")
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        address = parts.netloc
+        if ":" not in address:
+            address = f"{address}:{_KUBERNETES_PORTS.get(parts.scheme, 443)}"
+        _check_connection(f"--master {master}: no API server", address)
+    else:
+        raise InputError(
+            f"--master {master}: it is no master of Spark, such as local[2], spark://HOST:PORT,"
+            " k8s://https://HOST:PORT or yarn"
+        )
 
 
 def check_client_config(path: str) -> None:
@@ -76,14 +107,23 @@ def is_elsewhere(path: str) -> bool:
 
 def check_bootstrap(bootstrap: str) -> None:
     """Raise InputError unless at least one address of `HOST:PORT,...` accepts a connection."""
+    _check_connection(f"--bootstrap-server {bootstrap}: no broker", bootstrap)
+
+
+def _check_connection(option: str, addresses: str) -> None:
+    """Raise InputError unless one of the addresses, separated by commas, accepts a connection.
+
+    `option` is the begin of the error: the option and its value, and what is expected to answer.
+    """
     failures = []
-    for address in bootstrap.split(","):
+    for address in addresses.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit():
-            raise InputError(f"--bootstrap-server {bootstrap}: {address!r} is not HOST:PORT")
+            named = option.rpartition(":")[0]
+            raise InputError(f"{named}: {address!r} is not HOST:PORT")
         try:
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_SECONDS):
                 return
         except (OSError, OverflowError) as error:
             failures.append(f"{address.strip()}: {error}")
-    raise InputError(f"--bootstrap-server {bootstrap}: no broker answers ({'; '.join(failures)})")
+    raise InputError(f"{option} answers ({'; '.join(failures)})")

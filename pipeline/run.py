@@ -111,7 +111,7 @@ def refresh_on_time(
     the cluster is told, and the next refresh is tried an interval later.
     """
     due = time.monotonic() + interval_seconds
-    while not query.awaitTermination(_POLL_SECONDS):
+    while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
         if not stored.is_set() and time.monotonic() < due:
             continue
         stored.clear()
@@ -167,6 +167,11 @@ def start_stream(
 
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Compute every table from bronze and replace the tables of the previous run."""
+    with store.new_tables():
+        _make_tables(store, questions, groups, tell)
+
+
+def _make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
     records = {table.name: store.read_bronze(table).count() for table in large}
     shards = shards_for(store.spark, sum(records.values()))
@@ -238,11 +243,13 @@ def _make_all(
     source: Source | None, store: Store, questions: Questions, groups: str | None, tell: Tell
 ) -> None:
     """Make all tables and `coverage`, and print the notes of the run."""
-    make_tables(store, questions, groups, tell)
-    notes = [*(source.notes() if source is not None else ()), *_undecoded(store)]
-    for note in notes:
-        tell(f"note: {note}")
-    _write_coverage(store, source, questions, groups, notes)
+    with store.new_tables():
+        _make_tables(store, questions, groups, tell)
+        notes = [] if source is None else source.notes()
+        notes = [*notes, *_undecoded(store), *_unjudged(store)]
+        for note in notes:
+            tell(f"note: {note}")
+        _write_coverage(store, source, questions, groups, notes)
 
 
 def _write_coverage(
@@ -268,6 +275,33 @@ def _write_coverage(
     columns = schema.COVERAGE.spark()
     rows = [tuple(row[name] for name in schema.COVERAGE.names)]
     store.write_coverage(store.spark.createDataFrame(rows, columns))
+
+
+_UNJUDGED = (
+    (
+        "log_end IS NULL",
+        "have no known log end, so that their lag is unknown: the topic was deleted, its folder was"
+        " not copied, or the right to read it is missing",
+    ),
+    (
+        "state = 'AHEAD'",
+        "end below a committed offset: the topic was created again, or the log directory is not a"
+        " whole copy",
+    ),
+)
+
+
+def _unjudged(store: Store) -> list[str]:
+    """Return lines on the partitions whose lag is not known, with the first names."""
+    names = F.sort_array(F.collect_set(F.concat_ws("-", "topic", "partition")))
+    notes = []
+    for condition, reason in _UNJUDGED:
+        rows = store.read_table(schema.LAG).filter(condition)
+        count, first = rows.agg(F.size(names), F.slice(names, 1, _NOTED_GROUPS)).first() or (0, [])
+        if count:
+            shown = ", ".join(first) + (" and more" if count > len(first) else "")
+            notes.append(f"{count} partitions ({shown}) {reason}")
+    return notes
 
 
 def _undecoded(store: Store) -> list[str]:

@@ -77,7 +77,8 @@ def open_session(
         builder = builder.config(name, value)
     with fast_home() if local else nullcontext():
         session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    # Errors of tasks are raised here; on one machine, Spark would log them once more.
+    session.sparkContext.setLogLevel("FATAL" if local else "ERROR")
     if not local:
         ship(session)
     return session

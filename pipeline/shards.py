@@ -25,7 +25,7 @@ from pyspark.sql import functions as sql
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.files import write_rows
-from pipeline.inputs import Bronze, Questions
+from pipeline.inputs import Bronze, Questions, of_current_topics
 from pipeline.pieces import (
     PIECES,
     ROWS_PER_PIECE,
@@ -188,8 +188,11 @@ def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
 
 
 def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
-    """Return the bronze of a shard; missing columns are null."""
-    return Bronze(**{table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE})
+    """Return the bronze of a shard, of existing topics only; missing columns are null."""
+    whole = {table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE}
+    records, ends = whole[schema.TOPIC_RECORDS.name], whole[schema.PARTITION_ENDS.name]
+    whole[schema.TOPIC_RECORDS.name] = of_current_topics(records, ends).collect().lazy()
+    return Bronze(**whole)
 
 
 def _whole(frame: pl.DataFrame | None, table: schema.Table) -> pl.LazyFrame:

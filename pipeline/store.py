@@ -1,13 +1,20 @@
-"""The output folder of a run: bronze in atomic batches, and the tables.
+"""The output folder of a run: bronze in atomic batches, and the tables in versions.
 
 A batch of bronze is written to a staging folder and then renamed, so that it is complete or absent.
-The name of a batch identifies its content, so that writing a batch twice changes nothing.
+The name of a batch identifies its content, so that writing a batch twice changes nothing. Of a
+bronze table that is replaced, the batch with the greatest number counts.
+
+Each run writes all its tables to a new folder below `versions`. The marker `_complete` in it makes
+it the current version; on a local file system, the symbolic link `tables` is then replaced. The
+version before stays for readers that have opened it.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +30,11 @@ from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
 
 _BATCH = "batch"
 _STAGING = "staging"
+_TABLES = "tables"
+_VERSIONS = "versions"
+_COMPLETE = "_complete"
+_REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
+"""The bronze tables whose rows are replaced as a whole."""
 PARQUET = "parquet"
 DELTA = "delta"
 DELTA_SETTINGS = {
@@ -66,7 +78,8 @@ class Store:
         self.out = out.rstrip("/")
         self._format = table_format
         self._bronze = self.path("bronze")
-        self._coverage = self.path("tables", schema.COVERAGE.name)
+        self._of_bronze = self
+        self._version: str | None = None
 
     def path(self, *names: str) -> str:
         """Return a path below the output folder."""
@@ -76,12 +89,38 @@ class Store:
         """Return whether a file or folder exists at the path."""
         return bool(self._call(path, lambda files, place: files.exists(place)))
 
+    def read_text(self, path: str) -> str | None:
+        """Return the content of a small file; None if it does not exist."""
+        if not self.has(path):
+            return None
+        java: Any = self.spark._jvm
+        stream = self._call(path, lambda files, place: files.open(place))
+        try:
+            return str(java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write_text(self, path: str, text: str) -> None:
+        """Write a small file, or replace it."""
+        stream = self._call(path, lambda files, place: files.create(place, True))
+        stream.write(bytearray(text.encode()))
+        stream.close()
+
     def has_bronze(self, table: schema.Table) -> bool:
         """Return whether the folder of a bronze table exists."""
         return self.has(self._folder(table))
 
     def _folder(self, table: schema.Table) -> str:
-        return f"{self._bronze}/{table.name}"
+        folder = f"{self._bronze}/{table.name}"
+        batches = self._names(folder) if table in _REPLACED else []
+        return f"{folder}/{max(batches)}" if batches else folder
+
+    def _names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if it does not exist."""
+        if not self.has(folder):
+            return []
+        listed = self._call(folder, lambda files, place: files.listStatus(place))
+        return [str(status.getPath().getName()) for status in listed]
 
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
@@ -146,25 +185,36 @@ class Store:
     def use_bronze_of(self, other: Store) -> None:
         """Read bronze from the store of another run; new batches still go to this store."""
         self._bronze = other.path("bronze")
-        self._coverage = other.path("tables", schema.COVERAGE.name)
+        self._of_bronze = other
 
     def coverage_of_bronze(self) -> Row | None:
         """Return the `schema.COVERAGE` of the run that read this bronze; None if it has none."""
-        if not self.has(self._coverage):
+        path = f"{self._of_bronze.tables}/{schema.COVERAGE.name}"
+        if not self.has(path):
             return None
-        return self.spark.read.schema(schema.COVERAGE.spark()).parquet(self._coverage).first()
+        return self.spark.read.schema(schema.COVERAGE.spark()).parquet(path).first()
 
     def write_coverage(self, frame: DataFrame) -> None:
         """Write the one-row table `schema.COVERAGE`, in Parquet for every format of the tables."""
-        _write_parquet(frame.coalesce(1), self.path("tables", schema.COVERAGE.name))
+        _write_parquet(frame.coalesce(1), f"{self.tables}/{schema.COVERAGE.name}")
 
     def replace_bronze(self, table: schema.Table, frame: DataFrame) -> None:
-        """Replace all rows of a small bronze table."""
+        """Replace all rows of a small bronze table, one of `_REPLACED`."""
         staging = self.path(_STAGING, table.name)
         _write_parquet(frame.select(table.names).coalesce(1), staging)
         folder = self.path("bronze", table.name)
-        self._call(folder, lambda files, place: files.delete(place, True))
-        self._rename(staging, f"{folder}/{_BATCH}=0")
+        before = self._names(folder)
+        number = 1 + max((int(name.partition("=")[2]) for name in before), default=0)
+        self._rename(staging, f"{folder}/{_BATCH}={number:012}")
+        for name in before:
+            self._delete(f"{folder}/{name}")
+
+    def read_table(self, table: schema.Table) -> DataFrame:
+        """Return a table as last written."""
+        reader = self.spark.read.schema(table.spark()).format(self._format)
+        if self._format == DELTA:
+            reader = self.spark.read.format(DELTA)
+        return reader.load(f"{self.tables}/{table.name}").select(table.names)
 
     def write_table(self, table: schema.Table, frame: DataFrame) -> None:
         """Overwrite a table. Raises ValueError if the frame's columns are not the table's."""
@@ -175,33 +225,85 @@ class Store:
         writer = frame.write.mode("overwrite").format(self._format)
         if table.partitioned_by:
             writer = writer.partitionBy(*table.partitioned_by)
-        writer.save(self.path("tables", table.name))
+        writer.save(f"{self.tables}/{table.name}")
+
+    @property
+    def tables(self) -> str:
+        """Return the folder of the current tables; within `new_tables`, that of the new ones."""
+        if self._version is not None:
+            return self.path(_VERSIONS, self._version)
+        current = self._current() if self._format == PARQUET else None
+        return self.path(_TABLES) if current is None else self.path(_VERSIONS, current)
+
+    def _current(self) -> str | None:
+        """Return the version of the current tables: the linked one, or the last complete one."""
+        folder = self._local(self.out)
+        if folder is not None and (folder / _TABLES).is_symlink():
+            return (folder / _TABLES).readlink().name
+        names = self._names(self.path(_VERSIONS))
+        complete = [name for name in names if self.has(self.path(_VERSIONS, name, _COMPLETE))]
+        return max(complete, default=None)
+
+    @contextmanager
+    def new_tables(self) -> Iterator[None]:
+        """Write tables to a new version, which becomes the current one when the body has ended.
+
+        Delta has versions of its own: its tables are replaced one by one.
+        """
+        if self._format != PARQUET:
+            yield
+            return
+        before = self._current()
+        number = 1 + max(map(int, self._names(self.path(_VERSIONS))), default=0)
+        self._version = version = f"{number:012}"
+        try:
+            yield
+            self.write_text(f"{self.tables}/{_COMPLETE}", "")
+            self._point_to(version)
+        finally:
+            self._version = None
+        for name in set(self._names(self.path(_VERSIONS))) - {before, version}:
+            self._delete(self.path(_VERSIONS, name))
+
+    def _point_to(self, version: str) -> None:
+        """Replace the symbolic link `tables`, where the file system has symbolic links."""
+        folder = self._local(self.out)
+        if folder is None or os.name != "posix":
+            return
+        link, new = folder / _TABLES, folder / f".{_TABLES}.{version}"
+        if link.is_dir() and not link.is_symlink():  # written by an older release
+            link.rename(folder / _VERSIONS / f"{0:012}")
+        new.unlink(missing_ok=True)
+        new.symlink_to(Path(_VERSIONS, version))
+        new.replace(link)
 
     def folder_for_files(self) -> Path | None:
         """Return an empty folder for tables below `out`; None if only Spark can write there."""
-        if self._format != PARQUET:
-            return None
-        return self._empty_folder(self.path(_STAGING, "tables"))
+        return self._empty_folder(self.tables) if self._format == PARQUET else None
 
     def _empty_folder(self, path: str) -> Path | None:
         """Empty or create the folder and return it; None if it is not in the local file system."""
+        folder = self._local(path)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        return folder
+
+    def _local(self, path: str) -> Path | None:
+        """Return a path of the local file system; None for other file systems."""
         place = self._place(path)
         files = place.getFileSystem(self.spark._jsc.hadoopConfiguration())
         if files.getUri().getScheme() != "file":
             return None
-        folder = Path(files.makeQualified(place).toUri().getPath())
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        return folder
+        return Path(files.makeQualified(place).toUri().getPath())
 
     def put_table(self, table: schema.Table, folder: Path) -> None:
-        """Replace a table by the files in `folder`, a folder of `folder_for_files`."""
-        staged = folder / table.name
-        if not staged.exists():
-            write_no_rows(table, staged)
-        target = self.path("tables", table.name)
-        self._call(target, lambda files, place: files.delete(place, True))
-        self._rename(str(staged), target)
+        """Complete the files of a table in `folder`, a folder of `folder_for_files`."""
+        if not (folder / table.name).exists():
+            write_no_rows(table, folder / table.name)
+
+    def _delete(self, path: str) -> None:
+        self._call(path, lambda files, place: files.delete(place, True))
 
     def _rename(self, source: str, target: str) -> None:
         parent = target.rpartition("/")[0]

@@ -22,6 +22,7 @@ from pipeline.decode.kinds import COMMIT
 from pipeline.schema.arrow import arrow_schema
 
 TableRow = dict[str, Any]
+Place = tuple[str, int]
 
 POINTS = 300
 """The maximum number of points of a line; more would not be visible."""
@@ -45,18 +46,22 @@ class Output:
 
     def __init__(self, out: Path) -> None:
         self._out = out
-        if not (out / "tables").is_dir():
+        # Resolve the link once, so that all tables are of the same version.
+        complete = sorted(out.glob("versions/*/_complete"))
+        is_linked = (out / "tables").exists() or not complete
+        self._tables = (out / "tables").resolve() if is_linked else complete[-1].parent
+        if not self._tables.is_dir():
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
 
     def rows(self, table: schema.Table, condition: pc.Expression | None = None) -> list[TableRow]:
         """Return the rows of a table that match, in key order; none if the table does not exist."""
-        rows = self._read(self._out / "tables" / table.name, table, condition)
+        rows = self._read(self._tables / table.name, table, condition)
         rows.sort(key=lambda row: tuple((row[name] is not None, row[name]) for name in table.key))
         return rows
 
     def any_row(self, table: schema.Table) -> TableRow | None:
         """Return one row of a table, for values that are the same in all rows; None if empty."""
-        data = self._dataset(self._out / "tables" / table.name, table)
+        data = self._dataset(self._tables / table.name, table)
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
 
@@ -78,16 +83,37 @@ class Output:
             & (pc.field("log_timestamp_ms") <= at_ms),
         )
         commits.sort(key=lambda row: row["log_offset"])
-        topics = sorted({row["topic"] for row in commits})
-        ends = self._ends(topics)
+        ends_now = self._ends_now()
+        ids = {place: row["topic_id"] for place, row in ends_now.items()}
+        # Commits of a deleted topic of the same name do not count.
+        commits = [
+            row
+            for row in commits
+            if ids.get((row["topic"], row["partition"])) in (None, row["topic_id"])
+            or row["topic_id"] is None
+        ]
+        ends = self._ends(sorted({row["topic"] for row in commits}), ends_now)
         return [
             line
             for group in groups
             if (line := _line(group, commits, ends, from_ms, at_ms)).times_ms
         ]
 
-    def _ends(self, topics: list[str]) -> dict[tuple[str, int], tuple[Any, Any]]:
-        """Return, for each partition, times in rising order and the log end from each time on."""
+    def _ends_now(self) -> dict[Place, TableRow]:
+        """Return the last read end of each partition."""
+        folder = self._out / "bronze" / "partition_ends"
+        batches = sorted(folder.glob("batch=*"))
+        rows = self._read(batches[-1] if batches else folder, schema.PARTITION_ENDS, None)
+        return {(row["topic"], row["partition"]): row for row in rows}
+
+    def _ends(
+        self, topics: list[str], ends_now: dict[Place, TableRow]
+    ) -> dict[Place, tuple[Any, Any]]:
+        """Return, for each partition, times in rising order and the log end from each time on.
+
+        Bronze lacks the records of open transactions: the log end rises evenly from the last stable
+        offset, at the begin of the transaction, to its known value.
+        """
         if not topics:  # pyarrow cannot compare strings with an empty list, whose type is null
             return {}
         records = self._table(
@@ -95,9 +121,14 @@ class Output:
             schema.TOPIC_RECORDS,
             pc.field("topic").isin(topics) & pc.field("timestamp_ms").is_valid(),
         )
+        ends = {
+            place: _held_back(row)
+            for place, row in ends_now.items()
+            if place[0] in topics and row["held_since_ms"] is not None
+        }
         if records is None or not records.num_rows:
-            return {}
-        ends = {}
+            return ends
+        records = _of_current_topics(records, ends_now)
         records = records.sort_by([("topic", "ascending"), ("partition", "ascending")])
         names = records["topic"].to_numpy(zero_copy_only=False)
         numbers = records["partition"].to_numpy()
@@ -105,9 +136,14 @@ class Output:
         changes = (names[1:] != names[:-1]) | (numbers[1:] != numbers[:-1])
         borders = [0, *(np.flatnonzero(changes) + 1), len(names)]
         for begin, end in pairwise(borders):
-            order = np.argsort(times[begin:end], kind="stable")
-            risen = np.maximum.accumulate(offsets[begin:end][order] + 1)
-            ends[str(names[begin]), int(numbers[begin])] = (times[begin:end][order], risen)
+            if begin == end:
+                continue
+            place = str(names[begin]), int(numbers[begin])
+            held = ends.get(place, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+            when = np.concatenate([times[begin:end], held[0]])
+            order = np.argsort(when, kind="stable")
+            reached = np.concatenate([offsets[begin:end] + 1, held[1]])
+            ends[place] = (when[order], np.maximum.accumulate(reached[order]))
         return ends
 
     def _read(
@@ -131,8 +167,28 @@ class Output:
         return ds.dataset(folder, columns, format="parquet", partitioning=hive)
 
 
+def _held_back(row: TableRow) -> tuple[Any, Any]:
+    """Return times, and the log end at each, since the open transaction of a partition began."""
+    times = np.linspace(row["held_since_ms"], row["sampled_at_ms"], POINTS).astype(np.int64)
+    return times, np.linspace(row["last_stable_offset"], row["log_end"], POINTS).astype(np.int64)
+
+
+def _of_current_topics(records: Any, ends_now: dict[Place, TableRow]) -> Any:
+    """Return the records without those of deleted topics of the same name."""
+    current = pa.table(
+        {
+            "topic": pa.array([topic for topic, _ in ends_now], pa.string()),
+            "partition": pa.array([number for _, number in ends_now], pa.int32()),
+            "current_id": pa.array([row["topic_id"] for row in ends_now.values()], pa.string()),
+        }
+    )
+    joined = records.join(current, ["topic", "partition"], join_type="left outer")
+    is_other = pc.fill_null(pc.not_equal(joined["topic_id"], joined["current_id"]), False)
+    return joined.filter(pc.invert(is_other))
+
+
 def _line(
-    group: str, commits: list[TableRow], ends: dict[tuple[str, int], tuple[Any, Any]], from_ms: int,
+    group: str, commits: list[TableRow], ends: dict[Place, tuple[Any, Any]], from_ms: int,
     at_ms: int,
 ) -> Line:  # fmt: skip
     """Return the sum of the lags of all partitions at evenly spaced instants."""

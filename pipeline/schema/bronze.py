@@ -92,7 +92,7 @@ OFFSETS_LOG = Table(
 TOPIC_RECORDS = Table(
     "topic_records",
     "Bronze: offset and timestamp of every committed data record of the topics that groups read.",
-    ("topic", "partition", "offset"),
+    ("topic", "partition", "offset", "topic_id"),
     (
         *GTP[1:],
         Column("offset", "bigint", "Offset of the record."),
@@ -102,6 +102,11 @@ TOPIC_RECORDS = Table(
             "Timestamp of the record; null for records without one (magic 0).",
         ),
         Column("record_bytes", "int", "Bytes of key and value."),
+        Column(
+            "topic_id",
+            "string",
+            "Topic id when the record was read; only records of the topic's current id are used.",
+        ),
     ),
 )
 

@@ -45,6 +45,7 @@ from pipeline.sources.logdir import (
     all_partitions,
     cleaned_offsets,
     partitions_of,
+    topic_id_of,
 )
 from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.scan import SLICE_BYTES, PartitionScan, Slice
@@ -318,6 +319,7 @@ def _topic_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
         pa.array(chunk.offset),
         pa.array(chunk.timestamp_ms, mask=~chunk.has_timestamp),
         pa.array((chunk.keys.length + chunk.values.length).astype(np.int32)),
+        pa.repeat(topic_id_of(part.partition), count).cast(pa.string()),
         pa.nulls(count, pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=topic_schema)

@@ -116,6 +116,7 @@ class BrokerSource:
             "offset",
             F.when(stamp >= 0, stamp).alias("timestamp_ms"),
             size.cast("int").alias("record_bytes"),
+            F.lit(None).cast("string").alias("topic_id"),
         )
 
     def group_events(self, start: int) -> DataFrame | None:

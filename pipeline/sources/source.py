@@ -44,7 +44,7 @@ class Source(Protocol):
         """Return the current `schema.PARTITION_ENDS`."""
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Return `schema.TOPIC_RECORDS` of those topics that exist."""
+        """Return `schema.TOPIC_RECORDS` of those topics that exist; `topic_id` may be null."""
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return `schema.GROUP_EVENTS`; None if the cluster has none."""
@@ -71,6 +71,18 @@ def is_outage(error: Exception) -> bool:
     if kind is None:
         kind = (refused_by_kafka(str(error)) or "").partition(":")[0]
     return kind.removesuffix("Exception") in _OUTAGES
+
+
+_OF_MACHINE = re.compile(
+    "No space left on device|Disk quota exceeded|Read-only file system|Permission denied"
+    "|Too many open files|Cannot allocate memory|Java heap space|GC overhead limit exceeded"
+)
+
+
+def refused_by_machine(text: str) -> str | None:
+    """Return what the machine lacks, such as space on a disk, from the text of an error."""
+    reason = _OF_MACHINE.search(text)
+    return None if reason is None else reason[0]
 
 
 def refused_by_kafka(text: str) -> str | None:

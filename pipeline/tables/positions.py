@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline.tables import offset_commits
-from pipeline.tables.columns import KEY, READER
-from pipeline.tables.kept import kept
+from pipeline.tables.columns import KEY, PARTITION, READER
+from pipeline.tables.kept import by_partition, kept
 
 if TYPE_CHECKING:
     from pipeline.inputs import Bronze, Questions
@@ -32,9 +32,19 @@ GROUP, CHECKPOINT = "group", "checkpoint"
 SPARK_GROUP_PREFIX = "spark:"
 
 
+@by_partition
+def topic_ids(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Return `PARTITION`, `current_id`: the topic id of each existing partition that has one."""
+    ids = bronze.partition_ends.select(*PARTITION, current_id="topic_id")
+    return ids.filter(pl.col("current_id").is_not_null())
+
+
 @kept
 def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return the commits of every existing key since the key's last removal.
+
+    A commit with another topic id than the topic has now is of a deleted topic of the same name. It
+    does not count, as in Kafka (OffsetMetadataManager.isMismatchedTopicId).
 
     Columns: those of `_KEPT`, `previous_offset` (of the commit before; null for the first commit),
     `number` (counted from 1 since the removal) and `is_last`. All records of a group lie in one
@@ -42,10 +52,14 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     `log_offset`.
     """
     at = pl.col("log_offset")
+    is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
     removed_at = at.filter(pl.col("event") == "tombstone").max().over(KEY)
     return (
         offset_commits.make(bronze, questions)
-        .select(*_KEPT, "event")
+        .select(*_KEPT, "event", "topic_id")
+        .join(topic_ids(bronze, questions), on=PARTITION, how="left")
+        .filter(~is_other)
+        .drop("topic_id", "current_id")
         .filter(at > removed_at.fill_null(-1))
         .sort(*KEY, "log_offset")
         .with_columns(
@@ -61,7 +75,8 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return every position of the existing readers.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
-    `commit_timestamp_ms`, `previous_offset`, `is_last`. The rows of a reader are in order.
+    `commit_timestamp_ms`, `previous_offset`, `is_last`. The rows of a reader are in order
+    and next to each other.
     """
     columns = ("committed_offset", "commit_timestamp_ms", "previous_offset", "is_last")
     committed = commits_that_live(bronze, questions).select(
@@ -81,7 +96,7 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             is_last=pl.col("batch_id") == pl.col("batch_id").max().over(query),
         )
         .select(*READER, "sequence", *columns)
-        .sort("sequence")
+        .sort(*READER, "sequence")
     )
     return pl.concat([committed, planned])
 

@@ -72,13 +72,15 @@ def _limit_ms(questions: Questions) -> pl.Expr:
 @by_partition
 def progress(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return `READER`, `progress_ms`, `passed_ms`, `usual_ms` as in `stalls`."""
-    at_ms, sequence = pl.col("commit_timestamp_ms"), pl.col("sequence")
+    at_ms, before = pl.col("commit_timestamp_ms"), pl.col("previous_offset")
     changes = (
         positions(bronze, questions)
-        .filter(pl.col("committed_offset").ne_missing(pl.col("previous_offset")))
-        # The positions of a reader are in order.
-        .with_columns(prior_ms=at_ms.shift().over(READER))
-        .with_columns(is_current=sequence == sequence.max().over(READER))
+        .filter(pl.col("committed_offset").ne_missing(before))
+        # The rows of a reader are next to each other, and only its first one has nothing before.
+        .with_columns(
+            prior_ms=pl.when(before.is_not_null()).then(at_ms.shift()),
+            is_current=before.shift(-1).is_null(),
+        )
         .filter(in_window(questions) | pl.col("is_current"))
     )
     current = changes.filter("is_current").select(

@@ -3,14 +3,15 @@
 Notation: commits (c_i, k_i) of the window (offset, time), the last commit (c_N, k_N) at any time,
 allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 
-1. Lag at n <= A: OK. An unknown lag (no commit, no topic) cannot be judged: OK, and `rule` says so.
+1. c_N above e(n): WARN, since one of them belongs to another log. Lag at n <= A: OK. An unknown lag
+   (no commit, no topic) cannot be judged: OK, and `rule` says so.
 2. No live member and no commit for `group_expires_ms`: OK, expired. `abandoned_groups` lists the
    group.
 3. Live members, none of which subscribes to the topic any more: OK, left behind. Only offsets
    without data, such as markers of transactions, are left: OK. An open transaction at the last
-   stable offset, with no committed record left to read: WARN once it is open for a tenth of the
-   window, as it may hang; until then OK, since the reader is not at fault. A member was assigned a
-   topic id without a known name (KIP-848), so that it may own this partition: OK, and `rule` says
+   stable offset, with no committed record left to read: WARN once it is open for three times the
+   patience, as it may hang; until then OK, since the reader is not at fault. A member was assigned
+   a topic id without a known name (KIP-848), so that it may own this partition: OK, and `rule` says
    so.
 4. STOP: no member reads the partition, and records beyond A have waited longer than the limit since
    the last commit.
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
 
 MIN_PATIENCE_MS = 10_000
 """How long records may wait before `rule` says that it is too early to judge."""
+
+HANGS_PATIENCES = 3
+"""The patience with an open transaction, which may hang, as a multiple of the patience."""
 
 SLICES = 10
 """The number of parts of the window, as Burrow keeps ten commits."""
@@ -207,8 +211,7 @@ def _trend(
 
 def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
     """Return `joined` with the verdicts; the conditions of the rules become columns first."""
-    at_ms, window_ms, allowed = questions.at_ms, questions.window_ms, questions.allowed_lag
-    tenth_ms = window_ms // SLICES
+    at_ms = questions.at_ms
     is_live, empty = pl.col("members") > 0, pl.col("members") == 0
     last_ms, passed_ms = pl.col("last_commit_ms"), pl.col("passed_ms")
     since_ms = pl.max_horizontal(
@@ -241,10 +244,10 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         rising=pl.any_horizontal("rises", "rises_now").fill_null(value=False),
         last_lag=pl.col("end_then") - pl.col("committed_offset"),
     )
-    return _with_evidence(framed.with_columns(_verdict(allowed, tenth_ms)), questions)
+    return _with_evidence(framed.with_columns(_verdict(questions)), questions)
 
 
-def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
+def _verdict(questions: Questions) -> list[pl.Expr]:
     """Return status, severity and rule of the first rule that holds."""
     behind = pl.format("{} records to read", "lag")
     # Nest the conditions from the last rule to the first, so that the first rule is tested first.
@@ -253,7 +256,7 @@ def _verdict(allowed: int, tenth_ms: int) -> list[pl.Expr]:
         pl.lit(_SEVERITY["OK"]),
         pl.format("on its way: {}", behind),
     )
-    for holds, name, words in reversed(_rules(allowed, tenth_ms)):
+    for holds, name, words in reversed(_rules(questions)):
         status = pl.when(holds).then(pl.lit(name)).otherwise(status)
         severity = pl.when(holds).then(_SEVERITY[name]).otherwise(severity)
         rule = pl.when(holds).then(words).otherwise(rule)
@@ -270,9 +273,19 @@ def _held() -> pl.Expr:
     )
 
 
-def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
+def _ahead() -> tuple[pl.Expr, str, pl.Expr]:
+    """Return the rule for a lag that is 0 only because the known log is too short.
+
+    For a past instant, the log end is replayed by the clocks of producers, which may be late.
+    """
+    above = pl.col("committed_offset") - pl.col("log_end")
+    words = "committed {} above the log end: the topic was created again, or this is no whole copy"
+    return pl.col("state") == "AHEAD", "WARN", pl.format(words, above)
+
+
+def _rules(questions: Questions) -> list[tuple[pl.Expr, str, pl.Expr]]:
     """Return the rules in order: the condition, the verdict, and the text for `rule`."""
-    waited_ms, members = pl.col("waited_ms"), pl.col("members")
+    allowed, waited_ms, members = questions.allowed_lag, pl.col("waited_ms"), pl.col("members")
     reader = (
         pl.when(members.is_null())
         .then(pl.lit("a standalone consumer committed nothing more"))
@@ -283,10 +296,11 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
     seconds = pl.format("{} s", waited_ms // 1000)
     stalled, limit_ms = pl.format("{} s", pl.col("stalled_ms") // 1000), pl.col("limit_ms")
     behind = pl.format("{} records to read", "lag")
-    held = _held()
+    held, hangs_ms = _held(), HANGS_PATIENCES * questions.patience_ms
     return [
         (pl.col("state") == "NO_COMMIT", "OK", pl.lit("no commit to judge by")),
         (pl.col("state") == "NO_TOPIC", "OK", pl.lit("the topic is not known")),
+        *([] if questions.past else [_ahead()]),
         (pl.col("lag") <= allowed, "OK", pl.lit("no more to read than is allowed")),
         (
             (members.fill_null(0) == 0) & pl.col("expired"),
@@ -295,7 +309,7 @@ def _rules(allowed: int, tenth_ms: int) -> list[tuple[pl.Expr, str, pl.Expr]]:
         ),
         (pl.col("left_behind"), "OK", pl.lit("no member subscribes to the topic any more")),
         (pl.col("no_data"), "OK", pl.lit("only offsets without data are left to read")),
-        (pl.col("held") & (pl.col("held_ms") >= tenth_ms), "WARN", held),
+        (pl.col("held") & (pl.col("held_ms") >= hangs_ms), "WARN", held),
         (pl.col("held"), "OK", held),
         (
             pl.col("owner_unknown"),

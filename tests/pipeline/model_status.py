@@ -87,6 +87,11 @@ def _verdict(
     if one.state == "NO_TOPIC":
         return "OK", "the topic is not known", last.order
     assert one.lag is not None
+    if one.state == "AHEAD" and not model.past:
+        assert one.position is not None
+        assert one.end is not None
+        words = f"committed {one.position - one.end} above the log end: the topic was created again"
+        return "WARN", f"{words}, or this is no whole copy", last.order
     if one.lag <= ALLOWED:
         return "OK", "no more to read than is allowed", last.order
     group = model.groups.get(one.key[0])

@@ -40,9 +40,10 @@ from tests.pipeline.story import (
     Event,
     Member,
     Story,
+    topic_id_of,
 )
 
-ORDERS_ID = bytes(range(16))
+ORDERS_ID = topic_id_of("orders")
 QUERY_ID = "6f1c2a8e-0b7d-4c55-9a3e-2d1f4b6c8e01"
 
 

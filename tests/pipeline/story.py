@@ -46,6 +46,11 @@ NO_TOPIC_ID = bytes(16)
 Assignment = dict[str, list[int]]
 
 
+def topic_id_of(topic: str) -> bytes:
+    """Return the topic id in the directories of a topic."""
+    return topic.rjust(16)[-16:].encode()
+
+
 @dataclass(frozen=True)
 class Member:
     """A member of a generation."""
@@ -340,8 +345,8 @@ class Story:
         for (topic, index), partition in self.partitions.items():
             folder = directory / f"{topic}-{index}"
             folder.mkdir(parents=True, exist_ok=True)
-            # A broker recognises a topic's directory by this file; the topic id is arbitrary.
-            topic_id = base64.urlsafe_b64encode(topic.rjust(16)[-16:].encode()).decode()[:22]
+            # A broker recognises a topic's directory by this file.
+            topic_id = base64.urlsafe_b64encode(topic_id_of(topic)).decode()[:22]
             (folder / METADATA_FILE).write_text(f"version: 0\ntopic_id: {topic_id}\n")
             count = len(partition.batches)
             with (folder / f"{partition.first_offset:020}.log").open("ab") as segment:

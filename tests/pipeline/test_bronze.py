@@ -18,7 +18,9 @@ from pipeline.progress import silent
 from pipeline.sources.segments import LogDirSource
 from pipeline.store import Store
 from protocol.batch import Record
+from storage.checkpoints import topic_id_text
 from tests.pipeline.logs import commits, plain, write_segment
+from tests.pipeline.story import METADATA_FILE
 
 SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
 Row = tuple[Any, ...]
@@ -104,3 +106,33 @@ def test_damage_is_counted_and_shown_and_the_run_goes_on(
     assert any("1 damaged batches in topics" in note and "t-0" in note for note in notes)
     read_the_rest(source, store, silent)
     assert [(row[2], row[4]) for row in rows(store, schema.TOPIC_RECORDS)] == topic
+
+
+@pytest.mark.nightly
+def test_a_topic_that_was_created_again_is_read_from_its_beginning(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A kept `--out` gets the records of a shorter topic of the same name, with its topic id.
+
+    A log without a topic id that was cut off is read from its end on.
+    """
+    log, store = tmp_path / "log", Store(spark, str(tmp_path / "out"))
+    write_segment(log, [plain(commits(0, 3))])
+
+    def kept(count: int, topic_id: bytes | None) -> list[tuple[str, int]]:
+        path = write_segment(log, [plain(commits(0, count))], topic="t")
+        metadata = path.with_name(METADATA_FILE)
+        metadata.unlink(missing_ok=True)
+        if topic_id is not None:
+            metadata.write_text(f"version: 0\ntopic_id: {topic_id_text(topic_id)}\n")
+        read_the_rest(LogDirSource(spark, str(log)), store, silent)
+        found = store.read_bronze(schema.TOPIC_RECORDS).groupBy("topic_id").count().collect()
+        return sorted((row["topic_id"] or "", row["count"]) for row in found)
+
+    read_offsets_log(LogDirSource(spark, str(log)), store, silent)
+    old, new = bytes([1] * 16), bytes([2] * 16)
+    assert kept(50, old) == [(topic_id_text(old), 50)]
+    assert kept(50, old) == [(topic_id_text(old), 50)]
+    assert kept(12, new) == [(topic_id_text(old), 50), (topic_id_text(new), 12)]
+    assert kept(14, new) == [(topic_id_text(old), 50), (topic_id_text(new), 14)]
+    assert kept(9, new) == [(topic_id_text(old), 50), (topic_id_text(new), 14)]

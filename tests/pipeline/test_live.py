@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import kafka
 import pytest
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.structs import OffsetAndMetadata
 from pyspark.sql import SparkSession
 
 from pipeline import schema
 from pipeline.bronze import read_offsets_log, read_the_rest
 from pipeline.inputs import Questions
 from pipeline.progress import silent
-from pipeline.run import make_tables
+from pipeline.run import make_tables, run_batch
 from pipeline.sources.kafka import BrokerSource
 from pipeline.store import Store
 from tests.oracle.kafka_process import Kafka
 from tests.pipeline.live import APP, RECORDS, SIMPLE, TOPIC, Ledger, Life
 from tests.pipeline.ways import Row, plain_rows, read_table
-from tests.support import Broker
+from tests.support import Broker, wait_for
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"}
 LOOKED_AT = (schema.CURRENT_OFFSETS, schema.LAG, schema.GROUP_MEMBERS, schema.REBALANCES)
@@ -114,3 +117,50 @@ def assert_rebalances(rows: list[Row], ledger: Ledger, *, explained: bool) -> No
     ]
     assert {row["restarted"] is None or row["restarted"] == [] for row in rows} == {True}
     assert [row["trigger"] is not None for row in rows] == [explained] * 4
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.nightly)])
+@pytest.mark.real_time
+def test_a_topic_that_is_created_again_shorter(
+    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A second run with the same `--out` has the records and the lag of the new topic."""
+    bootstrap = request.getfixturevalue(broker)
+    store = Store(connector, str(tmp_path / "out"))
+    place = kafka.TopicPartition("again", 0)
+    admin = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+    topic = {"again": {"num_partitions": 1, "replication_factor": 1}}
+
+    def create() -> bool:
+        try:
+            admin.create_topics(topic, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return False
+        return True
+
+    def lag_of(records: int, committed: int) -> tuple[int, int | None]:
+        wait_for(create, "the topic is created", 60, 0.5)
+        producer = kafka.KafkaProducer(bootstrap_servers=bootstrap)
+        sent = [producer.send("again", b"v", partition=0) for _ in range(records)]
+        producer.flush()
+        times = [one.get(10).timestamp for one in sent]
+        producer.close()
+        wait_for(lambda: has_committed(committed), "the offset is committed", 60, 0.5)
+        source = BrokerSource(connector, bootstrap)
+        run_batch(source, store, lambda: Questions(FAR_AHEAD_MS), "again", silent)
+        (row,) = plain_rows(read_table(store, schema.LAG), schema.LAG)
+        assert row["oldest_unread_age_ms"] == FAR_AHEAD_MS - times[committed]
+        return row["log_end"], row["lag"]
+
+    def has_committed(offset: int) -> bool:
+        try:
+            admin.alter_group_offsets("again", {place: OffsetAndMetadata(offset, "", -1)})
+        except KafkaError:
+            return False
+        return True
+
+    assert lag_of(50, 40) == (50, 10)
+    admin.delete_topics(["again"])
+    assert lag_of(12, 5) == (12, 7)
+    admin.close()

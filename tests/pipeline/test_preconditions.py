@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 
-from pipeline import preconditions, session
+from pipeline import command, preconditions, session
 from pipeline.command import main
-from pipeline.preconditions import check_bootstrap, check_out, locked
+from pipeline.preconditions import check_bootstrap, check_master, check_out, locked
 from pipeline.sources.source import InputError
 
 
@@ -107,6 +108,66 @@ def test_log_dir_has_an_offsets_topic(tmp_path: Path, capsys: pytest.CaptureFixt
     (missing / "orders-0").mkdir(parents=True)
     said = error_of(capsys, "--log-dir", str(missing), "--out", out)
     assert said.endswith("no partition of __consumer_offsets lies there")
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[4,2]", "local[*, 3]"])
+def test_a_local_master_is_accepted(master: str) -> None:
+    """Spark's forms of a local master need no connection."""
+    check_master(master)
+
+
+def test_a_wrong_master_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], closed_port: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A master that Spark does not know, or that does not answer, is reported at once."""
+    log_dir = tmp_path / "data"
+    (log_dir / "__consumer_offsets-0").mkdir(parents=True)
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    dead = f"127.0.0.1:{closed_port}"
+    cases = {
+        "local[0]": "it is no master of Spark, such as local[2], spark://HOST:PORT,",
+        "localhost": "it is no master of Spark",
+        f"spark://{dead}": f"no master answers ({dead}: ",
+        "spark://there": "'there' is not HOST:PORT",
+        f"k8s://http://{dead}/api": f"no API server answers ({dead}: ",
+        "yarn": "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set",
+    }
+    for master, reason in cases.items():
+        said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(tmp_path / "out"),
+                        "--master", master)  # fmt: skip
+        assert f"--master {master}: {reason}" in said
+    with socket.create_server(("127.0.0.1", 0)) as alive:
+        check_master(f"spark://{dead},127.0.0.1:{alive.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        PySparkException("OSError: [Errno 28] No space left on device"),
+    ],
+)
+def test_a_full_disk_is_told_in_one_line(
+    error: Exception, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A disk that is full on the driver or on a worker is one line; a bug keeps its traceback."""
+    log_dir, out = tmp_path / "data", tmp_path / "out"
+    (log_dir / "__consumer_offsets-0").mkdir(parents=True)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(command, "_execute", fail)
+    said = error_of(capsys, "--log-dir", str(log_dir), "--out", str(out))
+    assert said.endswith(
+        f"No space left on device: the run wrote to --out {out} and to Spark's local disk"
+    )
+    error = PySparkException("KeyError: a bug")
+    with pytest.raises(PySparkException, match="a bug"):
+        main(["run", "--log-dir", str(log_dir), "--out", str(out)])
 
 
 def test_bootstrap_accepts_a_connection(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -14,11 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import run, schema
+from pipeline.bronze import claim_for, cluster_of
 from pipeline.command import main
 from pipeline.progress import silent
 from pipeline.report.reading import Output
 from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
+from pipeline.sources.source import InputError
 from pipeline.store import Store
 from protocol.batch import Record
 from tests.pipeline.logs import START_MS, plain, write_segment
@@ -84,7 +87,11 @@ def test_coverage_says_what_a_run_saw(spark: SparkSession, tmp_path: Path) -> No
     (row,) = plain_rows(read_table(store, schema.COVERAGE), schema.COVERAGE)
     assert (row["at_ms"], row["cluster_id"], row["input"]) == (AT_MS, "AbC", str(log))
     assert (row["groups"], row["first_log_ms"]) == ("g", START_MS)
-    assert row["notes"] == ["__consumer_offsets-0: a torn tail of 113 bytes was left out"]
+    assert row["notes"] == [
+        "__consumer_offsets-0: a torn tail of 113 bytes was left out",
+        "1 partitions (t-0) have no known log end, so that their lag is unknown: the topic was"
+        " deleted, its folder was not copied, or the right to read it is missing",
+    ]
     again = Store(spark, str(tmp_path / "again"))
     again.use_bronze_of(store)
     run.run_batch(None, again, lambda: questions(AT_MS + 1), None, silent)
@@ -202,3 +209,111 @@ def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Pa
     assert output.at_ms == AT_MS
     (row,) = output.rows(schema.LAG)
     assert row["oldest_unread_age_ms"] == 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        (("A", "in"), ("A", "moved"), False),
+        (("A", "in"), ("B", "in"), True),
+        (("A", "in"), (None, "in"), True),
+        ((None, "in"), ("A", "in"), True),
+        ((None, "in"), (None, "in"), False),
+        ((None, "in"), (None, "moved"), True),
+    ],
+)
+def test_an_output_is_for_one_cluster(
+    first: tuple[str | None, str],
+    second: tuple[str | None, str],
+    is_refused: bool,
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    """Bronze of one cluster does not take records of another one, nor of one without an id."""
+    store = Store(spark, str(tmp_path))
+    claim_for(store, *first)
+    with pytest.raises(InputError, match="name another --out") if is_refused else nullcontext():
+        claim_for(store, *second)
+    assert cluster_of(store) == (first if is_refused else second)
+
+
+@pytest.mark.nightly
+def test_the_command_checks_the_cluster(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log directory of another cluster is refused, also if `--out` is of an older release."""
+    log, out = tmp_path / "log", tmp_path / "out"
+    write_segment(log, [plain(log_commits(0, 2))])
+    write(out, "bronze", schema.OFFSETS_LOG, [])
+    write(out, "tables", schema.COVERAGE, [{"cluster_id": "A", "input": "b:1"}])
+    (log / "meta.properties").write_text("cluster.id=B\n")
+    assert main(["run", "--log-dir", str(log), "--out", str(out)]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith(
+        f"--out {out}: its bronze is of cluster A (b:1), and this input is of cluster B"
+        f" ({log}): name another --out"
+    )
+
+
+@pytest.mark.nightly
+def test_a_run_that_dies_leaves_the_tables_of_the_run_before(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables change all at once, and a reader that has opened them keeps its set for a run more."""
+    write_bronze(tmp_path / "before", sampled_ms=AT_MS)
+    store = Store(spark, str(tmp_path / "out"))
+    store.use_bronze_of(Store(spark, str(tmp_path / "before")))
+
+    def instants(output: Output) -> set[int]:
+        rows = [row for table in (schema.LAG, schema.COVERAGE) for row in output.rows(table)]
+        assert output.rows(schema.STATUS)
+        return {row["at_ms"] for row in rows}
+
+    def run_at(at_ms: int) -> None:
+        run.run_batch(None, store, lambda: questions(at_ms), None, silent)
+
+    run_at(AT_MS)
+    opened = Output(tmp_path / "out")
+    for name in ("put_table", "write_coverage", "write_text", "_point_to"):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                run_at(AT_MS + 1)
+        assert instants(Output(tmp_path / "out")) == {AT_MS}
+    run_at(AT_MS + 2)
+    assert instants(opened) == {AT_MS}
+    assert instants(Output(tmp_path / "out")) == {AT_MS + 2}
+    assert [row["at_ms"] for row in store.read_table(schema.LAG).collect()] == [AT_MS + 2]
+    run_at(AT_MS + 3)
+    assert len(list((tmp_path / "out" / "versions").iterdir())) == 2
+
+
+def dies(*_: object) -> None:
+    """End as a killed process does."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.nightly
+def test_a_bronze_table_that_is_replaced_is_never_lost(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that dies while it replaces a bronze table leaves the old rows or the new ones."""
+    store = Store(spark, str(tmp_path))
+
+    def put(offset: int) -> None:
+        store.add_bronze_rows(schema.SPARK_PROGRESS, [("q", None, "t", 0, offset, offset, AT_MS)])
+
+    def offsets() -> list[int]:
+        return sorted(row["batch_id"] for row in store.read_bronze(schema.SPARK_PROGRESS).collect())
+
+    put(1)
+    for name, kept in (("_rename", [1]), ("_delete", [1, 2])):
+        with monkeypatch.context() as patch:
+            patch.setattr(store, name, dies)
+            with pytest.raises(KeyboardInterrupt):
+                put(2)
+        assert offsets() == kept
+    put(3)
+    assert offsets() == [1, 2, 3]
+    assert len(list((tmp_path / "bronze" / "spark_progress").glob("batch=*"))) == 1

@@ -19,6 +19,7 @@ from pipeline.report.page import render
 from pipeline.report.reading import NoReportError, Output
 from pipeline.tables.status import EARLY
 from tests.pipeline.report.scene import AT_MS, BEGIN_MS, EVIL, ago, group_row, scene, write
+from tests.pipeline.tables.log_rows import commit
 
 
 def report(*arguments: str) -> int:
@@ -173,6 +174,35 @@ def test_the_chart_ends_in_the_lag_of_the_verdict(tmp_path: Path) -> None:
     (line,) = find(Output(out)).lines
     assert line.lags[-1] == 7
     assert "7 now" in render(find(Output(out)))
+
+
+def test_the_chart_of_a_group_behind_an_open_transaction_rises(tmp_path: Path) -> None:
+    """Records of an open transaction appear from its begin on, not all at once at the end.
+
+    Records and commits of a deleted topic of the same name do not appear.
+    """
+    out = scene(tmp_path)
+    for folder, table in (("tables", schema.STATUS), ("bronze", schema.TOPIC_RECORDS),
+                          ("bronze", schema.OFFSETS_LOG)):  # fmt: skip
+        shutil.rmtree(out / folder / table.name)
+    record = {"topic": "orders", "partition": 0, "topic_id": "NEW"}
+    end = {**record, "log_start": 0, "log_end": 1100, "last_stable_offset": 100,
+           "held_by": "p", "held_since_ms": ago(20), "sampled_at_ms": AT_MS}  # fmt: skip
+    write(out, "bronze", schema.PARTITION_ENDS, [end])
+    old = {**record, "topic_id": "OLD", "offset": 90_000, "timestamp_ms": ago(70)}
+    records = [{**record, "offset": offset, "timestamp_ms": ago(50)} for offset in range(100)]
+    write(out, "bronze", schema.TOPIC_RECORDS, [*records, old])
+    log = [commit("healthy", ago(60), 1, "orders-0", 80_000, topic_id="OLD"),
+           commit("healthy", ago(40), 2, "orders-0", 100, topic_id="NEW")]  # fmt: skip
+    write(out, "bronze", schema.OFFSETS_LOG, log)
+    write(out, "tables", schema.STATUS, [group_row("healthy", "OK", "held back", 1000, 1)])
+    (line,) = find(Output(out)).lines
+    lags = dict(zip(line.times_ms, line.lags, strict=True))
+    assert max(lag for at_ms, lag in lags.items() if at_ms < ago(20)) == 0
+    halfway = min(lags, key=lambda at_ms: abs(at_ms - ago(10)))
+    assert abs(lags[halfway] - 500) < 50
+    assert line.lags == sorted(line.lags)
+    assert line.lags[-1] == 1000
 
 
 def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:

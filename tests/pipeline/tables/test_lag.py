@@ -286,3 +286,29 @@ def test_delays_of_many_records_are_taken_from_every_nth() -> None:
     made = bronze(offsets_log=DELAYED, topic_records=DELAYED_RECORDS)
     delays = commit_delays(made, Questions(AT_MS), records_most=4).collect()
     assert delays.rows() == [("g", "delayed", 0, "group", 3500, 5000, 5)]
+
+
+def test_a_topic_that_was_created_again() -> None:
+    """Records and commits of the deleted topic of the same name do not count."""
+    old, new = {"topic_id": "OLD"}, {"topic_id": "NEW"}
+    made = bronze(
+        offsets_log=[
+            commit(1, reader("t"), 400, -9000, **old),
+            commit(2, reader("t"), 2, -500, **new),
+            commit(3, reader("t", "late"), 300, -400, **old),
+            commit(4, reader("t", "without id"), 1, -400),
+        ],
+        topic_records=[
+            *(
+                {**row, **old}
+                for row in records("t", 0, (0, -90_000), (2, -80_000), (499, -70_000))
+            ),
+            *({**row, **new} for row in records("t", 0, (0, -3000), (2, -2000), (3, -1000))),
+        ],
+        partition_ends=[ends("t", 0, 0, 4, **new)],
+    )
+    found = rows_of(
+        lag.make(made, Questions(AT_MS)), schema.LAG, "group", "committed_offset", "lag", "state",
+        "oldest_unread_age_ms",
+    )  # fmt: skip
+    assert found == [("g", 2, 2, "OK", 2000), ("without id", 1, 3, "OK", 2000)]

@@ -308,7 +308,7 @@ def test_an_open_transaction_is_named(minutes: int, verdict: str) -> None:
     frames = bronze(
         offsets_log=log, topic_records=records, partition_ends=[{**_end("t", 10), **hold}]
     )
-    questions = Questions(at_ms=AT_MS)
+    questions = Questions(at_ms=AT_MS, window_ms=24 * HOUR_MS)
     made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
     rule = f"an open transaction of payments holds back 7 records for {60 * minutes} s"
     assert made[1] == ("t", verdict, rule)
@@ -335,6 +335,21 @@ def test_a_read_uncommitted_reader_has_not_the_age_of_the_open_transaction(
     made = lag.make(frames, Questions(at_ms=AT_MS))
     ages = rows_of(made, schema.LAG, "oldest_unread_age_ms", "interpolated_age_ms")
     assert ages == [(age, age if position < 3 else None)]
+
+
+@pytest.mark.parametrize(("past", "verdict"), [(False, "WARN"), (True, "OK")])
+def test_a_commit_above_the_log_end_is_a_warning(past: bool, verdict: str) -> None:
+    """In half a copy of a log directory, the lag of 0 hides a reader that has stopped."""
+    log = [commit("g", AT_MS - 50 * MINUTE_MS, 10, "t-0", 500)]
+    records = [_record("t", offset, AT_MS - 51 * MINUTE_MS) for offset in range(3)]
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 3)])
+    made = rows_of(
+        status.make(frames, Questions(AT_MS, past=past)), schema.STATUS, "status", "rule"
+    )
+    assert {status for status, _ in made} == {verdict}
+    if not past:
+        rule = "the topic was created again, or this is no whole copy"
+        assert made[1] == ("WARN", f"committed 497 above the log end: {rule}")
 
 
 def _modern_group(topic_id: str) -> list[Row]:
@@ -471,8 +486,9 @@ def _timeline(minutes: float) -> tuple[list[Row], list[Row], list[Row]]:
     return log, records, ends
 
 
+@pytest.mark.parametrize("window_hours", [1, 24])
 @pytest.mark.parametrize("minutes", [1, 3, 9])
-def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int) -> None:
+def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_hours: int) -> None:
     """Verdicts do not depend on the window: a group that was healthy for an hour is told at once.
 
     Before, the group is not said to be on its way. The forecast of loss knows that such a reader
@@ -480,7 +496,7 @@ def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int) -> None:
     """
     log, records, ends = _timeline(minutes)
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
-    questions = Questions(at_ms=AT_MS)
+    questions = Questions(at_ms=AT_MS, window_ms=window_hours * HOUR_MS)
     rows = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "rule")
     found = {topic: (verdict, rule) for topic, verdict, rule in rows if topic is not None}
     alarms = {"zombie": "STALL", "repeats": "STALL", "slow": "WARN", "empty": "STOP",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -13,7 +14,14 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from coordinator_server.client import Client
 from coordinator_server.testing.api import ControlApi
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
 from tests.e2e.control_api import CheckedControl, http_address
 from tests.otlp import OtlpReceiver, Received
 from tests.support import Serve, wait_for
@@ -127,9 +135,12 @@ def test_trace_contexts_of_records(receiver: OtlpReceiver, compression: str | No
             producer.send("t", b"v" * 100, headers=[("traceparent", value), ("other", good)])
         producer.send("t", b"without")
         producer.flush()
+        # A request of more than 64 KiB is served and answered in steps.
+        producer.send("t", os.urandom(100_000), headers=[("traceparent", good)])
         producer.close()
-        (span,) = wait_for(lambda: receiver.named("Produce"), "the span")
-        assert [span_id for span_id, _ in span.links] == [SPAN]
+        wait_for(lambda: len(receiver.named("Produce")) == 2, "the spans")
+        for span in receiver.named("Produce"):
+            assert [span_id for span_id, _ in span.links] == [SPAN]
         assert serve.stop() == 0
 
 
@@ -203,3 +214,22 @@ def test_wrong_options(arguments: tuple[str, ...], reason: str) -> None:
     assert serve.run() == 2
     assert reason in serve.log
     assert len(serve.log.splitlines()) == 1
+
+
+@pytest.mark.parametrize("with_http", [False, True], ids=["alone", "counted"])
+def test_requests_with_a_quota(receiver: OtlpReceiver, with_http: bool) -> None:
+    """Requests that a quota meters have spans, with and without the counts of the metrics."""
+    http = ("--http", "127.0.0.1:0") if with_http else ()
+    with Serve("--ephemeral", "--otel", receiver.url, *http) as serve:
+        client = Client(serve.bootstrap_servers)
+        entity = [AlteredQuotaEntity(entity_type="client-id", entity_name="metered")]
+        operations = [QuotaOperation(key="request_percentage", value=1e4, remove=False)]
+        entry = AlterQuotaEntry(entity=entity, ops=operations)
+        answer = client.ask_controller("quotas", AlterClientQuotasRequest(entries=[entry]))
+        assert [one.error_message for one in answer.entries] == [None]
+        client.close()
+        producer = KafkaProducer(bootstrap_servers=serve.bootstrap_servers, client_id="metered")
+        producer.send("t", b"v").get(10)
+        producer.close()
+        wait_for(lambda: receiver.named("Produce", messaging__client__id="metered"), "the span")
+        assert serve.stop() == 0

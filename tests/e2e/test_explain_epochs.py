@@ -71,7 +71,7 @@ def test_the_story_of_a_consumer_group() -> None:
             code, lines, errors = explain(broker.bootstrap_servers, "g", "--json")
             assert (code, errors) == (0, "")
             records[:] = [json.loads(line) for line in lines]
-            return records[-1]["outcome"] == "empty"
+            return bool(records[-1]["outcome"] == "empty")
 
         wait_for(is_complete, "the broker collects rebalance records for 50 ms")
         assert [fault for record in records for fault in faults(record)] == []

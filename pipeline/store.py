@@ -279,7 +279,9 @@ class Store:
 
     def folder_for_files(self) -> Path | None:
         """Return an empty folder for tables below `out`; None if only Spark can write there."""
-        return self._empty_folder(self.tables) if self._format == PARQUET else None
+        if self._format != PARQUET or self._local(self.out) is None:
+            return None
+        return self._empty_folder(self.tables)
 
     def _empty_folder(self, path: str) -> Path | None:
         """Empty or create the folder and return it; None if it is not in the local file system."""

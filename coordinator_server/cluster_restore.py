@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from coordinator_server.config.config import ConfigError
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError
 from storage import replacement
@@ -99,13 +99,16 @@ class ServedCluster:
             with suppress(StorageError):  # the data is about to be replaced
                 await former.close(CLOSING_SECONDS)
         del former
+        is_served = False
         try:
             self.cluster = self._started(handover)
             self._is_closed = False
             await self.cluster.listen(handover)
-        except (StartError, ConfigError) as error:
-            self.failed.set_exception(StartError(f"the restored data cannot be served: {error}"))
-            raise
+            is_served = True
+        finally:
+            if not is_served:  # also after a bug: the process must not run on without a cluster
+                error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
+                self.failed.set_exception(error)
         self.use(self.cluster)
         duration_s = perf_counter() - started_s
         LOG.emit("cluster.restored", duration_ms=round(duration_s * 1000))

@@ -122,17 +122,8 @@ def _shared_state(
     configs = {of_broker.node_id: of_broker for of_broker in of_brokers}
     address_book = AddressBook(configs, RoutingTable.read(), in_container=in_container())
     own_directory = _own_directory(config, handover)
-    logs = LogManager.open(
-        disk or LocalDisk(durable=not config.ephemeral),
-        config.data_directory if own_directory is None else own_directory.path,
-        log_defaults(config),
-        node_id=config.node_id,
-        cluster_id=config.cluster_id,
-        now_ms=clock.now_ms(),
-        max_open_files=descriptors.for_logs(),
-    )
-    if logs.catalogue.dropped_bytes:
-        LOG.emit("topics.truncated", file=CATALOGUE_FILE, bytes=logs.catalogue.dropped_bytes)
+    path = config.data_directory if own_directory is None else own_directory.path
+    logs = _open_logs(config, disk, path, clock.now_ms())
     dynamic_configs = DynamicConfigs(logs.catalogue, configs)
     address_book.follow_all()
     if handover is not None:
@@ -177,6 +168,22 @@ def _shared_state(
         counts=counts,
         tracing=tracing,
     )
+
+
+def _open_logs(config: Config, disk: Disk | None, path: str, now_ms: int) -> LogManager:
+    """Open the logs below `path`. Raises StorageError, OSError."""
+    logs = LogManager.open(
+        disk or LocalDisk(durable=not config.ephemeral),
+        path,
+        log_defaults(config),
+        node_id=config.node_id,
+        cluster_id=config.cluster_id,
+        now_ms=now_ms,
+        max_open_files=descriptors.for_logs(),
+    )
+    if logs.catalogue.dropped_bytes:
+        LOG.emit("topics.truncated", file=CATALOGUE_FILE, bytes=logs.catalogue.dropped_bytes)
+    return logs
 
 
 def _own_directory(config: Config, handover: Handover | None) -> ephemeral.OwnDirectory | None:

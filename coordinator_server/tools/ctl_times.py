@@ -15,6 +15,7 @@ DURATIONS = frozenset(
         "age_ms",
         "duration_ms",
         "offset_ms",
+        "outage_ms",
         "revoking_ms",
         "time_lag_ms",
         "timeout_ms",

@@ -62,7 +62,7 @@ _BANDS = {
     "container": "programs: image, command line, tools",
     "composition": "the composition root builds every broker",
     "control": "requests: control server; one handler per API, metrics",
-    "cluster_reset": "the brokers of the process",
+    "cluster_reset | cluster_restore": "the brokers of the process",
     "coordinator | rebalances": "coordinators, reading, connections",
     "security": "access, topics and their logs in the background",
     "client": "clock, settings, events; client of the tools",

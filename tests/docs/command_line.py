@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -78,10 +78,13 @@ def commands() -> list[Command]:
     return own + [_of_script(script) for script in SCRIPTS]
 
 
-def own_parser(name: str) -> argparse.ArgumentParser:
-    """Return the parser of one of the commands that are not Kafka's scripts."""
+def own_parser(name: str, arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of a command that is not one of Kafka's scripts.
+
+    `ctl` has the options only of the verb in `arguments`.
+    """
     if name in TOOLS:
-        return caught_parser(lambda: run_tool(name, []))
+        return caught_parser(lambda: run_tool(name, list(arguments)))
     if name == "pipeline":
         parser: argparse.ArgumentParser = import_module("pipeline.options").parser()
         return parser

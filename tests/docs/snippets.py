@@ -96,7 +96,7 @@ def _check_program(words: Sequence[str]) -> None:
     if name in BY_COMMAND:
         _check_script(BY_COMMAND[name], arguments)
         return
-    _parse(own_parser(name), arguments)
+    _parse(own_parser(name, arguments), arguments)
 
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

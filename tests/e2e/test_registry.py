@@ -306,7 +306,7 @@ def kill(pid: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--http-registry", "http://r"), "--http-registry: records are shown by the control"),
+        (("--http-registry", "http://r"), "--http-registry needs --http HOST:PORT"),
         (("--http", "127.0.0.1:0", "--http-registry", "r"), "r is not a URL such as"),
         (
             ("--http", "127.0.0.1:0", "--http-registry-login-file", "f"),

@@ -51,7 +51,8 @@ class LatestKeys:
             self._remember_uniform(uniform, number, base_offset)
             return
         added = 0
-        # The batch of the last superseded key: keys of one batch are often superseded together.
+        # Cache the offset range of the batch that was found last, because keys of one batch are
+        # often superseded together.
         low, high, other = 0, 0, 0
         for _, _, _, offset_delta, key, has_value in raw_keys(section, batch.record_count):
             if key is None:

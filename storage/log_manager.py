@@ -142,7 +142,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # Open the other logs; this log is opened again at its first use.
+                    # A log that fails does not stop the others; its first use opens it again.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:

@@ -213,8 +213,8 @@ def _plan(
         elif not 0 <= key[1] < broker.topics.partition_count(name):
             errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic is None:
-            # As in Kafka, the session still has the topic's name, but the topic was recreated with
-            # another id.
+            # The topic was recreated with another id, while the session still has its name. Kafka
+            # returns UNKNOWN_SERVER_ERROR, too.
             errors[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_recreated = True
         else:

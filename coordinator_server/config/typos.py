@@ -37,7 +37,7 @@ def _most_similar_of_listener(name: str) -> str | None:
         if rest:
             stem, setting = f"{stem}{mechanism}.", rest
     if setting in OF_KAFKA or setting in SETTINGS:
-        return None  # the setting is known, but has no effect for a listener
+        return None  # no typo: the setting exists, but not for single listeners
     similar = closest(setting, LISTENER_SETTINGS)
     return None if similar is None else stem + similar
 

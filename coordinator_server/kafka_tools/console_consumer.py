@@ -172,9 +172,9 @@ def _check_arguments(options: Options) -> None:
 
 
 def _properties(options: Options) -> dict[str, str] | None:
-    """Return the consumer's settings; if two contradict each other, print them and return None.
+    """Return the consumer's settings; print a message and return None if the reset contradicts.
 
-    Raises UsageError.
+    Raises UsageError for options that exclude each other, and for invalid properties.
     """
     from_file = file_properties(options, "command-config", "consumer.config")
     names = ("command-property", "consumer-property")

@@ -35,9 +35,9 @@ _OPERATIONS = {"DelayedFetch": "Fetch", "DelayedShareFetch": "ShareFetch"}
 
 
 def collect(cluster: Cluster, counts: Counts, lag: LagReader) -> Iterator[Metric | None]:
-    """Yield every metric of the table in chunks, except those of the scrape itself.
+    """Yield the metrics in chunks, except the metrics about the scrape itself.
 
-    None marks the end of a step without a chunk.
+    Yields None where the caller can pause although no chunk is complete.
     """
     yield from numbers(
         "coordinator_broker_info",

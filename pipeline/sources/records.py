@@ -255,7 +255,8 @@ def _parse(chunk: _Chunk, part: Slice) -> Iterator[RecordColumns | Damage]:
     offset_delta = walk.zigzags()
     keys = _sized(walk, starts)
     values = _sized(walk, keys.stop)
-    # Records must not overlap, even with wrong lengths: Arrow's offsets must not decrease.
+    # A record with a wrong length can overlap the next record. Such a record is bad, because
+    # Arrow's offsets must not decrease.
     bad = ~walk.alive
     bad[1:] |= starts[1:] < values.stop[:-1]
     base_offset = chunk.fields(8, 0)

@@ -1,4 +1,4 @@
-"""A broker with the state of share partitions, its log, and requests of leaders."""
+"""A broker for tests of the share coordinator: its log, and requests of share-partition leaders."""
 
 from __future__ import annotations
 

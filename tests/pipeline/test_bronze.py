@@ -112,9 +112,10 @@ def test_damage_is_counted_and_shown_and_the_run_goes_on(
 def test_a_topic_that_was_created_again_is_read_from_its_beginning(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A kept `--out` gets the records of a shorter topic of the same name, with its topic id.
+    """A recreated topic is read from its beginning into an existing `--out`, also if it is shorter.
 
-    A log without a topic id that was cut off is read from its end on.
+    A log without a topic id that became shorter counts as truncated: only records after its former
+    end are read.
     """
     log, store = tmp_path / "log", Store(spark, str(tmp_path / "out"))
     write_segment(log, [plain(commits(0, 3))])

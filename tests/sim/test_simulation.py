@@ -16,7 +16,7 @@ KEPT = [
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_what_must_hold_holds(first: int) -> None:
-    """Whatever clients and faults do, no invariant is violated, and every world comes to rest."""
+    """No invariant is violated by any clients and faults, and every simulation becomes idle."""
     for seed in range(first, first + 10):
         run(seed, STEPS)
 

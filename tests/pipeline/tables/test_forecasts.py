@@ -130,7 +130,8 @@ REPLAY_COMMITS = (
 REPLAY_RECORDS = (
     *records("plain", 0, (0, -5000), (1, -4000), (2, -3000), (3, -2000), size=100),
     *records("plain", 0, (4, -1000), size=7),
-    # Record 1 is at the instant. Record 3 has an earlier timestamp, but a replay reads it as well.
+    # Record 1 has the timestamp from which the replay starts. Record 3 has an earlier timestamp,
+    # but a later offset, so the replay reads it as well.
     *records("shuffled", 0, (0, -5000), (1, -3000), (3, -3001), (4, -2000)),
     # Records 4 and 5 were removed from the log, but the bronze table has them.
     *records("trimmed", 0, (4, -2500), (5, -2400), (6, -2300), (7, -2200)),

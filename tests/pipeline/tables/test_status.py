@@ -51,7 +51,7 @@ _FROM_ZERO, _FROM_FIFTY = (0, 50, 100, 150, 200), (50, 100, 150, 200, 250)
 _PACE = tuple((float(second), 792748079 + second, 0) for second in range(15))
 _HALVES = [
     (50.0 * number, 500 * number, 25 * (number - 2)) for number in range(2, 12)
-]  # case 11: Burrow had no lag for every second commit, but the replay has a lag for each commit
+]  # case 11: in Burrow's test every second commit has no lag, here each commit has a lag
 
 BURROW = {
     "00 zero lag once": Case(_steps(_FROM_ZERO), 600, 200, "OK"),

@@ -33,7 +33,7 @@ Asked = dict[str, list[int]] | None
 
 
 def asked(group_id: str, topics: Asked) -> DescribeShareGroupOffsetsRequestGroup:
-    """Return one group of a request: partitions by topic, None for all."""
+    """Return the entry of a group in a request: partitions by topic, or None for all topics."""
     if topics is None:
         return DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
     return DescribeShareGroupOffsetsRequestGroup(

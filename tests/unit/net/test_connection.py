@@ -524,7 +524,7 @@ def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
 
 
 async def test_a_muted_connection_waits() -> None:
-    """Requests of a muted connection wait and continue afterwards; this counts as activity."""
+    """Requests of a muted connection wait for its end; the connection then counts as active."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))

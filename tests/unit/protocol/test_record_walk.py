@@ -17,7 +17,7 @@ Header = tuple[str, bytes | None]
 
 
 def section(draw: random.Random, count: int) -> bytes:
-    """Return records of one of several client layouts."""
+    """Return `count` encoded records; `draw` chooses their layout among those of real clients."""
     spread, keys, sizes = draw.choice([0, 5, 300, 20_000]), draw.random(), draw.choice([0, 3, 300])
     headers: list[Header] = [("h", b"v"), ("n", None)] if draw.random() < 0.2 else []
     return b"".join(

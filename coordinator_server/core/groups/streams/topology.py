@@ -1,4 +1,4 @@
-"""Topology: the topics that a streams application reads and writes, from its first member.
+"""The topology of a streams application: the topics that it reads and writes.
 
 Source: StreamsTopology.
 """

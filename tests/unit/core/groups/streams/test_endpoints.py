@@ -97,7 +97,7 @@ def test_without_topics_there_are_no_partitions() -> None:
 
 
 def test_a_member_with_tasks_of_topics_that_are_gone() -> None:
-    """A member with an endpoint and tasks of a deleted topic fails, as in Kafka."""
+    """Heartbeats of a member with an endpoint and tasks of a deleted topic fail, as in Kafka."""
     context = StreamsContext({"three": 3})
     asked = topology(subtopology("0", "three"))
     member = context.member("m", asked, endpoint=("h", 1))

@@ -23,7 +23,7 @@ TOPIC_RECORDS = "/topics/orders/records"
         ("GET", "/topics/other", None, 404, "there is no topic other, but orders"),
         ("GET", "/groups/other", None, 404, "there is no group other; there is none at all"),
         ("GET", "/partitions/orders/2/records", None, 404, "has no partition 2, but 2 of them"),
-        ("GET", "/partitions/orders/x/records", None, 404, "has no partition x"),
+        ("GET", "/partitions/orders/x/records", None, 400, "is not the number of a partition"),
         ("GET", "/partitions/orders/0/records?offset=-1", None, 400, "offset=-1 is not a number"),
         ("GET", "/partitions/orders/0/records?count=all", None, 400, "count=all is not a number"),
         ("POST", "/topics/new", {"partitions": "3"}, 400, "partitions is '3', not an integer"),

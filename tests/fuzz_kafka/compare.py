@@ -122,7 +122,7 @@ def first_difference(
             return Difference(number, kind, expected, answered)
         if explained is not None and explained.settles:
             fault = settling(steps[: number + 1])
-            if fault:
+            if fault and explanation(fault, f"{earlier}") is None:
                 return Difference(number, fault, expected, answered)
         if explained is not None and explained.ends:
             return None

@@ -73,6 +73,12 @@ EXPLAINED = (
         ends=False,
     ),
     Explained(
+        r"ConsumerGroup \w+ settles: .*",
+        "a member whose regular expression matches no topic makes `uniform` in Kafka leave out "
+        "partitions of other members until the group epoch changes",
+        after=r"'subscribed_topic_regex': {'\$regex': 'nothing'}",
+    ),
+    Explained(
         r"StreamsGroup\w+( [\w.]*(_tasks|member_epoch)[\w.#]*: [^;]*;?)+",
         "which of equally loaded members gets a task follows hash maps of random member ids",
         settles=True,
@@ -83,7 +89,7 @@ EXPLAINED = (
         ends=False,
     ),
     Explained(
-        r"ShareFetch responses#: 1 \| 2",
+        r"ShareFetch responses(\.partitions)?#: (0 \| 1|1 \| 2)",
         "a share partition whose state cannot be read: its error is in the response if the state "
         "was asked for before other partitions had records",
         ends=False,

@@ -108,6 +108,12 @@ def test_explanations_match_what_they_are_about() -> None:
     assert explanation(elected, "('JoinGroup v9', [])") is None
     assert explanation(elected, "('LeaveGroup v0', [])") in EXPLAINED
     assert explanation("JoinGroup generation_id: 1 | 2", "('LeaveGroup v0', [])") is None
+    fault = "ConsumerGroup G0 settles: Settled(error='NONE') | Settled(error='NONE')"
+    assert explanation(fault, "'subscribed_topic_regex': {'$regex': 't.*'}") is None
+    assert explanation(fault, "'subscribed_topic_regex': {'$regex': 'nothing'}") in EXPLAINED
+    for count, is_explained in (("0 | 1", True), ("1 | 2", True), ("2 | 1", False)):
+        for field in ("responses", "responses.partitions"):
+            assert (explanation(f"ShareFetch {field}#: {count}", "") is not None) is is_explained
 
 
 def test_only_assignments_differ_if_hash_maps_explain_it() -> None:

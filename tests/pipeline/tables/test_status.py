@@ -6,7 +6,7 @@ the lag that Burrow saw at each commit, the lag and the time of the evaluation, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -514,3 +514,49 @@ def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_h
         assert {row for row in losses if row[0] in stopped} == {
             (topic, "at_risk", None) for topic in stopped
         }
+
+
+def _readers(
+    cases: Mapping[str, tuple[float, Sequence[float], Sequence[float]]],
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return rows of live readers that commit at ten steps up to the instant.
+
+    A case has the seconds of a step, the records written before each step, and the lags.
+    """
+    log, records, ends = [], [], []
+    for name, (seconds, written, lags) in cases.items():
+        log.append(generation(name, AT_MS - 20 * HOUR_MS, 1, 1, member("m", {name: [0]})))
+        log_end = 10_000
+        for number, (count, unread) in enumerate(zip(written, lags, strict=True)):
+            at_ms = AT_MS - round((len(lags) - 1 - number) * seconds * SECOND_MS)
+            before, log_end = log_end, log_end + int(count)
+            records += [
+                _record(name, offset, at_ms - round((log_end - offset) * seconds / count * 1000))
+                for offset in range(before, log_end)
+            ]
+            log.append(commit(name, at_ms, 10 + number, f"{name}-0", log_end - int(unread)))
+        ends.append(_end(name, log_end))
+    return log, records, ends
+
+
+def test_a_small_rise_of_the_lag_is_no_warning() -> None:
+    """Jitter, beats with the producer's batches and growing traffic are OK; a slow reader is not.
+
+    A reader that is slower by one percent is reported once it is late by more than the patience.
+    """
+    ramp = [100 + 20 * step for step in range(10)]
+    cases: dict[str, tuple[float, Sequence[float], Sequence[float]]] = {
+        "jitter": (11.9, [100] * 10, [1] * 9 + [2]),
+        "few records": (11.9, [1] * 10, [1] * 9 + [2]),
+        "beats": (11.9, [100] * 10, [10 + 9 * step for step in range(10)]),
+        "ramp": (11.9, ramp, [count * 5 / 12 for count in ramp]),
+        "jitter, hour": (300, [100] * 10, [1] * 9 + [2]),
+        "slow": (11.9, [100] * 10, [10 + 15 * step for step in range(10)]),
+        "slow for hours": (300, [100] * 10, [90 + step for step in range(10)]),
+    }
+    log, records, ends = _readers(cases)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
+    made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "topic", "status")
+    found = {topic: verdict for topic, verdict in made if topic is not None}
+    warned = {"slow", "slow for hours"}
+    assert found == {name: "WARN" if name in warned else "OK" for name in cases}

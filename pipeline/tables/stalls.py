@@ -4,9 +4,9 @@ A reader makes progress when its position changes. Records wait from the moment 
 rises above the position plus the allowed lag. Silence has its own, short limit, which does not
 depend on the window of rates: twice the time that the reader usually lets records wait, but at
 least `patience_ms` and at most the window. The usual time is the second longest wait within the
-window, so that a single stall, once over, does not delay the report of the next one. The limit is
-`patience_ms` for an empty group. If no wait is known, the limit is a tenth of the window, but at
-least `patience_ms`.
+window, so that a single stall, once over, does not delay the report of the next one. If no wait is
+known, the limit is a tenth of the window, but at least `patience_ms`; for an empty group it is
+`patience_ms`. A group of a periodic job is empty between jobs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stalls(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(groups, on="group", how="left")
         .with_columns(
             stalled_ms=questions.at_ms - since_ms,
-            limit_ms=pl.when(empty).then(_least_ms(questions)).otherwise(_limit_ms(questions)),
+            limit_ms=_limit_ms(questions, empty),
         )
         .with_columns(
             is_stalled=(
@@ -59,13 +59,9 @@ def stalls(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     )
 
 
-def _least_ms(questions: Questions) -> int:
-    return min(questions.patience_ms, questions.window_ms)
-
-
-def _limit_ms(questions: Questions) -> pl.Expr:
-    least_ms = _least_ms(questions)
-    unknown_ms = max(least_ms, questions.window_ms // 10)
+def _limit_ms(questions: Questions, empty: pl.Expr) -> pl.Expr:
+    least_ms = min(questions.patience_ms, questions.window_ms)
+    unknown_ms = pl.when(empty).then(least_ms).otherwise(max(least_ms, questions.window_ms // 10))
     return (2 * pl.col("usual_ms")).clip(least_ms, questions.window_ms).fill_null(unknown_ms)
 
 

@@ -37,8 +37,8 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
   quiet topic is not late before it has something to read (#94, #140, #185).
 * The allowed silence is twice the time that this reader usually lets records wait, but at least the
   patience (#24). Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
-* For a group that the log shows as empty, the allowed silence is the patience and starts when the
-  group became empty: no member is left that could commit (#303).
+* For a group that the log shows as empty, the allowed silence starts when the group became empty,
+  and is the patience if no wait is known (#303). A periodic job may be silent for two periods.
 * A partition that a live member owns is never STOP (#237): the member may be busy with the records
   that it has. If the group has members that subscribe to the topic and none owns the partition, the
   partition is not read.

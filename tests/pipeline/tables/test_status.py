@@ -560,3 +560,31 @@ def test_a_small_rise_of_the_lag_is_no_warning() -> None:
     found = {topic: verdict for topic, verdict in made if topic is not None}
     warned = {"slow", "slow for hours"}
     assert found == {name: "WARN" if name in warned else "OK" for name in cases}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "verdict"), [(0.5, "OK"), (3, "OK"), (4.5, "OK"), (9, "OK"), (11, "STOP")]
+)
+def test_a_job_that_runs_every_five_minutes_may_be_silent_for_ten(
+    minutes: float, verdict: str
+) -> None:
+    """A group that is empty between its jobs is a STOP only after twice its usual silence."""
+    log, records = [], []
+    for number in range(10):
+        at_ms = AT_MS - round((minutes + 5 * (9 - number)) * MINUTE_MS)
+        begun_ms = at_ms - 10 * SECOND_MS
+        log += [
+            generation("job", begun_ms, 10 * number, 2 * number + 1, member("m", {"job": [0]})),
+            commit("job", at_ms, 10 * number + 1, "job-0", 300 * (number + 1)),
+            generation("job", at_ms, 10 * number + 2, 2 * number + 2),
+        ]
+        records += [
+            _record("job", 300 * number + second, at_ms - (299 - second) * SECOND_MS)
+            for second in range(300)
+        ]
+    records += [_record("job", 3000 + number, AT_MS - 1000 * (20 - number)) for number in range(20)]
+    waits_ms = AT_MS - round(minutes * MINUTE_MS) + 1000
+    records[-20]["timestamp_ms"] = waits_ms
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("job", 3020)])
+    made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "topic", "status")
+    assert [found for topic, found in made if topic is not None] == [verdict]

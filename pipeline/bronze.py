@@ -151,21 +151,21 @@ def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
 def _known_records(store: Store, ends: DataFrame) -> DataFrame:
     """Return `topic`, `partition`, `next`: the next offset to read of each existing partition.
 
-    Records of a deleted topic of the same name do not count: their topic id is another one, or,
-    without an id, their offsets are above the log end. A log that was cut off has nothing to read.
+    Records of a deleted topic of the same name do not count: their topic id is another one. Records
+    without an id, of an older release, count if none has the current id and their offsets are not
+    above the log end. A log that was cut off has nothing to read.
     """
     place = ("topic", "partition")
     reached = store.read_bronze(schema.TOPIC_RECORDS).groupBy(*place, "topic_id")
     known = reached.agg((F.max("offset") + 1).alias("reached")).join(ends, [*place])
-    same = (
-        F.col("current_id").isNull()
-        | (F.col("topic_id") == F.col("current_id"))
-        | (F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end")))
-    )
+    own = F.col("current_id").isNull() | (F.col("topic_id") == F.col("current_id"))
+    unnamed = F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end"))
+    reached_by = (F.max(F.when(condition, F.col("reached"))) for condition in (own, unnamed))
     return (
-        known.filter(same)
-        .groupBy(*place)
-        .agg(F.least(F.max("reached"), F.max("log_end")).alias("next"))
+        known.groupBy(*place)
+        .agg(F.coalesce(*reached_by).alias("reached"), F.max("log_end").alias("log_end"))
+        .filter("reached IS NOT NULL")
+        .select(*place, F.least("reached", "log_end").alias("next"))
     )
 
 

@@ -33,14 +33,19 @@ class Bronze:
 def of_current_topics(records: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
     """Return `topic_records` without those of deleted topics, whose topic id is another one.
 
-    `ends` is `partition_ends`. Records and partitions without an id are kept.
+    `ends` is `partition_ends`. Records and partitions without an id are kept, except records from
+    the first offset on that the current topic has: these would count twice.
     """
     import polars as pl
 
-    ids = ends.select("topic", "partition", current_id="topic_id")
-    is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
-    joined = records.join(ids, on=("topic", "partition"), how="left", maintain_order="left")
-    return joined.filter(~is_other).drop("current_id")
+    place = ("topic", "partition")
+    ids = ends.select(*place, current_id="topic_id")
+    joined = records.join(ids, on=place, how="left", maintain_order="left")
+    own, offset = pl.col("topic_id") == pl.col("current_id"), pl.col("offset")
+    is_older = pl.col("topic_id").is_not_null() | (offset < offset.filter(own).min().over(place))
+    return joined.filter(own.fill_null(value=True) & is_older.fill_null(value=True)).drop(
+        "current_id"
+    )
 
 
 @dataclass(frozen=True)

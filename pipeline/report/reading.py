@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
+from pipeline.inputs import of_current_topics
 from pipeline.schema.arrow import arrow_schema
 
 TableRow = dict[str, Any]
@@ -26,6 +28,8 @@ Place = tuple[str, int]
 
 POINTS = 300
 """The maximum number of points of a line; more would not be visible."""
+
+_ENDS = {"topic": pl.String, "partition": pl.Int32, "topic_id": pl.String}
 
 
 class NoReportError(Exception):
@@ -175,16 +179,10 @@ def _held_back(row: TableRow) -> tuple[Any, Any]:
 
 def _of_current_topics(records: Any, ends_now: dict[Place, TableRow]) -> Any:
     """Return the records without those of deleted topics of the same name."""
-    current = pa.table(
-        {
-            "topic": pa.array([topic for topic, _ in ends_now], pa.string()),
-            "partition": pa.array([number for _, number in ends_now], pa.int32()),
-            "current_id": pa.array([row["topic_id"] for row in ends_now.values()], pa.string()),
-        }
-    )
-    joined = records.join(current, ["topic", "partition"], join_type="left outer")
-    is_other = pc.fill_null(pc.not_equal(joined["topic_id"], joined["current_id"]), False)
-    return joined.filter(pc.invert(is_other))
+    ends = [{name: row[name] for name in _ENDS} for row in ends_now.values()]
+    frame = pl.from_arrow(records)
+    assert isinstance(frame, pl.DataFrame)
+    return of_current_topics(frame.lazy(), pl.LazyFrame(ends, _ENDS)).collect().to_arrow()
 
 
 def _line(

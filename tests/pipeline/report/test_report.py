@@ -191,7 +191,8 @@ def test_the_chart_of_a_group_behind_an_open_transaction_rises(tmp_path: Path) -
     write(out, "bronze", schema.PARTITION_ENDS, [end])
     old = {**record, "topic_id": "OLD", "offset": 90_000, "timestamp_ms": ago(70)}
     records = [{**record, "offset": offset, "timestamp_ms": ago(50)} for offset in range(100)]
-    write(out, "bronze", schema.TOPIC_RECORDS, [*records, old])
+    without_id = {**old, "topic_id": None, "offset": 80_000}
+    write(out, "bronze", schema.TOPIC_RECORDS, [*records, old, without_id])
     log = [commit("healthy", ago(60), 1, "orders-0", 80_000, topic_id="OLD"),
            commit("healthy", ago(40), 2, "orders-0", 100, topic_id="NEW")]  # fmt: skip
     write(out, "bronze", schema.OFFSETS_LOG, log)

@@ -99,16 +99,20 @@ def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[in
 
 
 def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
-    """Read the data that commits refer to: partition ends, then topic records and group events."""
+    """Read the data that commits refer to: partition ends, then topic records and group events.
+
+    Partition ends are stored after the records below them, so that a run that is killed in between
+    leaves no log end whose records are missing: unread offsets would look as if they had no data.
+    """
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
     # KIP-848 assignments have topic ids. Partition ends have the names, which commits may lack.
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
-    store.replace_bronze(schema.PARTITION_ENDS, ends)
     tell(f"partition ends: {len(topics)} topics that groups committed to")
-    _read_topics(source, store, topics)
+    _read_topics(source, store, topics, ends)
+    store.replace_bronze(schema.PARTITION_ENDS, ends)
     events = store.read_bronze(schema.GROUP_EVENTS)
     last = events.agg(F.max("event_offset")).first()
     start = 0 if last is None or last[0] is None else int(last[0]) + 1
@@ -131,13 +135,11 @@ def _subscribed_topics(store: Store) -> list[str]:
     return [row[0] for row in named.filter("name <> ''").distinct().collect()]
 
 
-def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
+def _read_topics(source: Source, store: Store, topics: list[str], ends: DataFrame) -> None:
     if not topics:
         return
     place = ("topic", "partition")
-    ends = store.read_bronze(schema.PARTITION_ENDS).select(
-        *place, "log_end", F.col("topic_id").alias("current_id")
-    )
+    ends = ends.select(*place, "log_end", F.col("topic_id").alias("current_id"))
     known = _known_records(store, ends).select(*place, "next").collect()
     starts = {(str(row[0]), int(row[1])): int(row[2]) for row in known}
     new = source.topic_records(topics, starts).join(ends.drop("log_end"), [*place], "left")

@@ -233,10 +233,16 @@ def sampled_ms(store: Store) -> int | None:
 
 
 def _with_past(store: Store, questions: Questions) -> Questions:
-    """Return `questions` with `past` set if the instant precedes the read of partition ends."""
-    first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
-    sampled_ms = None if first is None else first[0]
-    return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
+    """Return `questions` with `past` and `read_ms` by the times of reading the partition ends.
+
+    `read_ms` is for bronze of another run: a stream that stopped may have read commits since.
+    """
+    times = store.read_bronze(schema.PARTITION_ENDS).agg(
+        F.min("sampled_at_ms"), F.max("sampled_at_ms")
+    )
+    first_ms, last_ms = times.first() or (None, None)
+    past = first_ms is not None and questions.at_ms < first_ms
+    return replace(questions, past=past, read_ms=last_ms if store.reads_other_bronze else None)
 
 
 def _make_all(

@@ -187,6 +187,11 @@ class Store:
         self._bronze = other.path("bronze")
         self._of_bronze = other
 
+    @property
+    def reads_other_bronze(self) -> bool:
+        """Return whether bronze is that of another run, so that this run reads no input."""
+        return self._of_bronze is not self
+
     def coverage_of_bronze(self) -> Row | None:
         """Return the `schema.COVERAGE` of the run that read this bronze; None if it has none."""
         path = f"{self._of_bronze.tables}/{schema.COVERAGE.name}"

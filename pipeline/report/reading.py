@@ -29,7 +29,9 @@ Place = tuple[str, int]
 POINTS = 300
 """The maximum number of points of a line; more would not be visible."""
 
-_ENDS = {"topic": pl.String, "partition": pl.Int32, "topic_id": pl.String}
+_ENDS = {
+    "topic": pl.String, "partition": pl.Int32, "topic_id": pl.String, "log_end": pl.Int64,
+}  # fmt: skip
 
 
 class NoReportError(Exception):

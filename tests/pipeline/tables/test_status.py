@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 
 from pipeline import schema
@@ -588,3 +589,25 @@ def test_a_job_that_runs_every_five_minutes_may_be_silent_for_ten(
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("job", 3020)])
     made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "topic", "status")
     assert [found for topic, found in made if topic is not None] == [verdict]
+
+
+def test_commits_after_the_log_ends_were_read_do_not_count() -> None:
+    """A stream that stopped between a micro-batch and its refresh leaves commits above the ends."""
+    log = [
+        commit("g", AT_MS - 5 * SECOND_MS, 1, "t-0", 2),
+        commit("g", AT_MS + SECOND_MS, 2, "t-0", 500),
+    ]
+    records = [_record("t", offset, AT_MS - 6 * SECOND_MS) for offset in range(3)]
+    records.append(_record("t", 700, AT_MS - 10 * HOUR_MS))  # the producer's clock is late
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 3)])
+
+    def made(read_ms: int | None) -> list[tuple[Any, ...]]:
+        questions = Questions(AT_MS, read_ms=read_ms)
+        rows = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "lag")
+        return [row[1:] for row in rows if row[0] is not None]
+
+    assert made(None) == [("WARN", 0)]
+    assert made(AT_MS) == [("OK", 1)]
+    ages = lag.make(frames, Questions(AT_MS, read_ms=AT_MS))
+    assert frames.topic_records.select(pl.col("offset").max()).collect().item() == 2
+    assert rows_of(ages, schema.LAG, "oldest_unread_age_ms") == [(6000,)]

@@ -78,7 +78,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     Raises InputError, NoJavaError or WorkerError if one of them is not usable.
     """
     from pipeline.bronze import claim_for, cluster_of, keep_spark_progress
-    from pipeline.run import run_batch, run_stream, sampled_ms
+    from pipeline.run import known_ms, run_batch, run_stream
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import InputError, Source
@@ -109,8 +109,8 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
             claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
-            # Old bronze says nothing about the time after its log ends were read.
-            options.at = sampled_ms(store)
+            # Old bronze says nothing about the time after it was read.
+            options.at = known_ms(store)
     else:
         claim_for(store, source.cluster_id, source.input)
     if progress:

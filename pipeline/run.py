@@ -232,6 +232,21 @@ def sampled_ms(store: Store) -> int | None:
     return None if last is None else last[0]
 
 
+def known_ms(store: Store) -> int | None:
+    """Return the time of the last data in bronze; None if bronze is empty.
+
+    Without partition ends, as in a log directory without data topics, this is the instant of the
+    run that read it, or else the time of the last record.
+    """
+    at_ms = sampled_ms(store)
+    if at_ms is None and (before := store.coverage_of_bronze()) is not None:
+        at_ms = before["at_ms"]
+    if at_ms is None:
+        last = store.read_bronze(schema.OFFSETS_LOG).agg(F.max("log_timestamp_ms")).first()
+        at_ms = None if last is None else last[0]
+    return at_ms
+
+
 def _with_past(store: Store, questions: Questions) -> Questions:
     """Return `questions` with `past` and `read_ms` by the times of reading the partition ends.
 

@@ -211,6 +211,20 @@ def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Pa
     assert row["oldest_unread_age_ms"] == 1000
 
 
+def test_the_time_of_bronze_without_log_ends(spark: SparkSession, tmp_path: Path) -> None:
+    """Without data topics, old bronze is judged as of its run, or else of its last record."""
+    store = Store(spark, str(tmp_path / "out"))
+    store.use_bronze_of(Store(spark, str(tmp_path)))
+    assert run.known_ms(store) is None
+    write(tmp_path, "bronze", schema.OFFSETS_LOG, [commit("g", AT_MS - 9, 1, "t-0", 5)])
+    assert run.known_ms(store) == AT_MS - 9
+    write(tmp_path, "tables", schema.COVERAGE, [{"at_ms": AT_MS}])
+    assert run.known_ms(store) == AT_MS
+    end = {"topic": "t", "partition": 0, "sampled_at_ms": AT_MS + 9}
+    write(tmp_path, "bronze", schema.PARTITION_ENDS, [end])
+    assert run.known_ms(store) == AT_MS + 9
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("first", "second", "is_refused"),

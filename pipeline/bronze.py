@@ -12,6 +12,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import polars as pl
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -42,8 +43,9 @@ def claim_for(store: Store, cluster_id: str | None, origin: str) -> None:
     """
     kept = cluster_of(store)
     if kept is None or (kept.cluster_id is not None and kept.cluster_id == cluster_id):
-        text = json.dumps(Cluster(cluster_id, origin))
-        store.write_text(store.path("bronze", _CLUSTER), text)
+        if kept != (cluster_id, origin) or not store.has(store.path("bronze", _CLUSTER)):
+            text = json.dumps(Cluster(cluster_id, origin))
+            store.write_text(store.path("bronze", _CLUSTER), text)
     elif kept != (cluster_id, origin):
         raise InputError(
             f"--out {store.out}: its bronze is of {_named(*kept)}, and this input is of"
@@ -54,11 +56,20 @@ def claim_for(store: Store, cluster_id: str | None, origin: str) -> None:
 def cluster_of(store: Store) -> Cluster | None:
     """Return the cluster of the bronze in a store; None without bronze, or if it is not recorded.
 
-    Older versions recorded the cluster in the table `coverage` only.
+    Older versions recorded the cluster in the table `coverage` only. Raises InputError if the file
+    is damaged.
     """
-    text = store.read_text(store.path("bronze", _CLUSTER))
-    if text is not None:
-        return Cluster(*json.loads(text))
+    path = store.path("bronze", _CLUSTER)
+    try:
+        text = store.read_text(path)
+        if text is not None:
+            return Cluster(*json.loads(text))
+    except (Py4JJavaError, ValueError, TypeError) as error:
+        if isinstance(error, Py4JJavaError) and "ChecksumException" not in str(error):
+            raise
+        raise InputError(
+            f"{path} is damaged: delete it; the run then takes the cluster from the last tables"
+        ) from error
     row = store.coverage_of_bronze() if store.has_bronze(schema.OFFSETS_LOG) else None
     return None if row is None else Cluster(row["cluster_id"], row["input"])
 

@@ -101,10 +101,14 @@ class Store:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file, or replace it."""
-        stream = self._call(path, lambda files, place: files.create(place, True))
+        """Write a small file, or replace it. A kill leaves the old file, the new one or none."""
+        folder, _, name = path.rpartition("/")
+        staging = f"{folder}/_{name}.new"
+        stream = self._call(staging, lambda files, place: files.create(place, True))
         stream.write(bytearray(text.encode()))
         stream.close()
+        self._delete(path)
+        self._rename(staging, path)
 
     def has_bronze(self, table: schema.Table) -> bool:
         """Return whether the folder of a bronze table exists."""

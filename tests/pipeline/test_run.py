@@ -252,6 +252,36 @@ def test_an_output_is_for_one_cluster(
     assert cluster_of(store) == (first if is_refused else second)
 
 
+def test_the_file_with_the_cluster_is_written_once_and_may_be_damaged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill does not damage the file, and a damaged file is an error that says what to do."""
+    store, file = Store(spark, str(tmp_path)), tmp_path / "bronze" / "_cluster.json"
+    claim_for(store, "A", "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_text", dies)
+        claim_for(store, "A", "in")
+        patch.undo()
+        patch.setattr(store, "_delete", dies)
+        with pytest.raises(KeyboardInterrupt):
+            claim_for(store, "A", "moved")
+    assert cluster_of(store) == ("A", "in")
+    claim_for(store, "A", "moved")
+    assert cluster_of(store) == ("A", "moved")
+    checksum = file.with_name(f".{file.name}.crc")
+    assert checksum.exists()
+    for text in ("", "nonsense", "7", '["A"]'):
+        for is_checked in (True, False):
+            file.write_text(text)
+            if not is_checked:
+                checksum.unlink(missing_ok=True)
+            with pytest.raises(InputError, match=r"_cluster\.json is damaged: delete it"):
+                claim_for(store, "A", "in")
+    file.unlink()
+    claim_for(store, "A", "in")
+    assert cluster_of(store) == ("A", "in")
+
+
 @pytest.mark.nightly
 def test_the_command_checks_the_cluster(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -105,7 +105,7 @@ def refresh_on_time(
     refresh: Callable[[], None],
     tell: Tell,
 ) -> None:
-    """Call `refresh` until the query ends: when `stored` is set, and every `interval_seconds`.
+    """Call `refresh` until the query ends: when `stored` is set, and `interval_seconds` after one.
 
     `writing` is held during a refresh, so that all tables have the same micro-batches. An outage of
     the cluster is told, and the next refresh is tried an interval later.
@@ -115,7 +115,6 @@ def refresh_on_time(
         if not stored.is_set() and time.monotonic() < due:
             continue
         stored.clear()
-        due = time.monotonic() + interval_seconds
         try:
             with writing:
                 refresh()
@@ -125,6 +124,8 @@ def refresh_on_time(
             tell(
                 f"tables: not refreshed, the cluster does not answer: {str(error).splitlines()[0]}"
             )
+        # A refresh may take longer than an interval: the stream needs time between two of them.
+        due = time.monotonic() + interval_seconds
 
 
 def start_stream(

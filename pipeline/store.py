@@ -148,7 +148,10 @@ class Store:
         )
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
-        """Store a batch; return False if a batch of this name exists already."""
+        """Store a batch; return False if a batch of this name exists already or there are no rows.
+
+        Spark writes a file also without rows, and a stream calls this method every interval.
+        """
         return self._add(table, batch, partial(_write_parquet, frame.select(table.names)))
 
     def add_packed_bronze(
@@ -171,8 +174,15 @@ class Store:
             return False
         staging = self.path(_STAGING, table.name, batch)
         write(staging)
+        if not self._has_rows(table, staging):
+            self._delete(staging)
+            return False
         self._rename(staging, target)
         return True
+
+    def _has_rows(self, table: schema.Table, folder: str) -> bool:
+        """Return whether Parquet files have rows; their footers are enough to count them."""
+        return self.spark.read.schema(table.spark()).parquet(folder).count() > 0
 
     def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
         """Add a few rows to a small table, except rows whose key the table has already."""

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -152,6 +153,22 @@ def test_tables_are_refreshed_on_time_without_commits(interval: float, refreshes
     errors.append(ClusterError("b:1", "TopicAuthorizationException", "Not authorized"))
     with pytest.raises(ClusterError, match="Not authorized"):
         watch()
+
+
+def test_a_slow_refresh_is_not_followed_by_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interval begins at the end of a refresh, else a slow one would leave no time to read."""
+    now = [100.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    ended: list[float] = []
+
+    def refresh() -> None:
+        now[0] += 50
+        ended.append(now[0])
+
+    stored = threading.Event()
+    query = cast("StreamingQuery", _Query(3, stored))
+    run.refresh_on_time(query, stored, threading.Lock(), 30, refresh, silent)
+    assert ended == [150]
 
 
 @pytest.mark.nightly

@@ -64,13 +64,16 @@ _OUTAGES = ("Timeout", "Disconnect", "Network", "NotLeaderOrFollower", "LeaderNo
             "CoordinatorNotAvailable", "BrokerNotAvailable")  # fmt: skip
 """Errors of Kafka's clients, without `Exception`, that end when the cluster is well again."""
 
+_UNRESOLVED = "No resolvable bootstrap urls"
+"""The text of Kafka's ConfigException if no broker's name resolves, as in an outage of DNS."""
+
 
 def is_outage(error: Exception) -> bool:
     """Return whether the error comes from a cluster that does not answer, or not yet again."""
     kind = getattr(error, "kind", None)
     if kind is None:
         kind = (refused_by_kafka(str(error)) or "").partition(":")[0]
-    return kind.removesuffix("Exception") in _OUTAGES
+    return kind.removesuffix("Exception") in _OUTAGES or _UNRESOLVED in str(error)
 
 
 _OF_MACHINE = re.compile(

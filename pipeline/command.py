@@ -100,6 +100,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     if options.format == DELTA and not has_delta(spark):
         raise InputError("--format delta: Delta's jars are not there; name them with --jars")
     store = Store(spark, options.out, options.format)
+    store.check_format()
     if source is None:
         before = Store(spark, options.parquet)
         if not before.has(before.path("bronze")):

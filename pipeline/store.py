@@ -27,12 +27,14 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
 from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
+from pipeline.sources.source import InputError
 
 _BATCH = "batch"
 _STAGING = "staging"
 _TABLES = "tables"
 _VERSIONS = "versions"
 _COMPLETE = "_complete"
+_DELTA_LOG = "_delta_log"
 _REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
 PARQUET = "parquet"
@@ -116,8 +118,8 @@ class Store:
 
     def _folder(self, table: schema.Table) -> str:
         folder = f"{self._bronze}/{table.name}"
-        batches = self._names(folder) if table in _REPLACED else []
-        return f"{folder}/{max(batches)}" if batches else folder
+        numbers = self._numbers(folder, f"{_BATCH}=") if table in _REPLACED else []
+        return f"{folder}/{_BATCH}={max(numbers)}" if numbers else folder
 
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder; none if it does not exist."""
@@ -125,6 +127,14 @@ class Store:
             return []
         listed = self._call(folder, lambda files, place: files.listStatus(place))
         return [str(status.getPath().getName()) for status in listed]
+
+    def _numbers(self, folder: str, before: str = "") -> list[str]:
+        """Return the names in a folder that are numbers after `before`, without `before`.
+
+        Programs of the desktop leave files such as `.DS_Store`.
+        """
+        numbers = (name.removeprefix(before) for name in self._names(folder))
+        return [number for number in numbers if number.isdecimal()]
 
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
@@ -223,7 +233,7 @@ class Store:
         _write_parquet(frame.select(table.names).coalesce(1), staging)
         folder = self.path("bronze", table.name)
         before = self._names(folder)
-        number = 1 + max((int(name.partition("=")[2]) for name in before), default=0)
+        number = 1 + max(map(int, self._numbers(folder, f"{_BATCH}=")), default=0)
         self._rename(staging, f"{folder}/{_BATCH}={number:012}")
         for name in before:
             self._delete(f"{folder}/{name}")
@@ -259,7 +269,7 @@ class Store:
         folder = self._local(self.out)
         if folder is not None and (folder / _TABLES).is_symlink():
             return (folder / _TABLES).readlink().name
-        names = self._names(self.path(_VERSIONS))
+        names = self._numbers(self.path(_VERSIONS))
         complete = [name for name in names if self.has(self.path(_VERSIONS, name, _COMPLETE))]
         return max(complete, default=None)
 
@@ -273,7 +283,7 @@ class Store:
             yield
             return
         before = self._current()
-        number = 1 + max(map(int, self._names(self.path(_VERSIONS))), default=0)
+        number = 1 + max(map(int, self._numbers(self.path(_VERSIONS))), default=0)
         self._version = version = f"{number:012}"
         try:
             yield
@@ -281,8 +291,23 @@ class Store:
             self._point_to(version)
         finally:
             self._version = None
-        for name in set(self._names(self.path(_VERSIONS))) - {before, version}:
+        for name in set(self._numbers(self.path(_VERSIONS))) - {before, version}:
             self._delete(self.path(_VERSIONS, name))
+
+    def check_format(self) -> None:
+        """Raise InputError if the tables have the other format: one would destroy the other."""
+        is_delta = any(
+            self.has(self.path(_TABLES, table.name, _DELTA_LOG)) for table in schema.TABLES
+        )
+        is_parquet = not is_delta and self.has(self.path(_TABLES, schema.LAG.name))
+        if is_delta and self._format == PARQUET:
+            raise InputError(
+                f"--out {self.out}: its tables are Delta: use --format delta, or another --out"
+            )
+        if self._format == DELTA and (is_parquet or self._current() is not None):
+            raise InputError(
+                f"--out {self.out}: its tables are Parquet: name another --out for --format delta"
+            )
 
     def _point_to(self, version: str) -> None:
         """Replace the symbolic link `tables`, where the file system has symbolic links."""
@@ -292,7 +317,8 @@ class Store:
         link, new = folder / _TABLES, folder / f".{_TABLES}.{version}"
         if link.is_dir() and not link.is_symlink():  # written by an older release
             link.rename(folder / _VERSIONS / f"{0:012}")
-        new.unlink(missing_ok=True)
+        for stale in folder.glob(f".{_TABLES}.*"):  # of runs that were killed
+            stale.unlink()
         new.symlink_to(Path(_VERSIONS, version))
         new.replace(link)
 

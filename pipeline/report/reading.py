@@ -53,7 +53,7 @@ class Output:
     def __init__(self, out: Path) -> None:
         self._out = out
         # Resolve the link once, so that all tables are of the same version.
-        complete = sorted(out.glob("versions/*/_complete"))
+        complete = sorted(out.glob("versions/[0-9]*/_complete"))
         is_linked = (out / "tables").exists() or not complete
         self._tables = (out / "tables").resolve() if is_linked else complete[-1].parent
         if not self._tables.is_dir():

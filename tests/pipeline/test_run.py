@@ -23,7 +23,7 @@ from pipeline.report.reading import Output
 from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
 from pipeline.sources.source import InputError
-from pipeline.store import Store
+from pipeline.store import DELTA, PARQUET, Store
 from protocol.batch import Record
 from tests.pipeline.logs import START_MS, plain, write_segment
 from tests.pipeline.logs import commits as log_commits
@@ -378,3 +378,43 @@ def test_a_bronze_table_that_is_replaced_is_never_lost(
     put(3)
     assert offsets() == [1, 2, 3]
     assert len(list((tmp_path / "bronze" / "spark_progress").glob("batch=*"))) == 1
+
+
+def test_names_that_are_no_numbers_are_ignored(spark: SparkSession, tmp_path: Path) -> None:
+    """A desktop's file and the link of a killed run do not end a run; the link is removed."""
+    store = Store(spark, str(tmp_path))
+    ends = spark.createDataFrame([], schema.PARTITION_ENDS.spark())
+    for _ in range(2):
+        store.replace_bronze(schema.PARTITION_ENDS, ends)
+        with store.new_tables():
+            (tmp_path / "versions").mkdir(exist_ok=True)
+        for folder in ("versions", "versions/zzz", "bronze/partition_ends"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / ".DS_Store").touch()
+        (tmp_path / "versions" / "zzz" / "_complete").touch()
+        (tmp_path / ".tables.000000000009").symlink_to("versions/000000000009")
+    assert store.read_bronze(schema.PARTITION_ENDS).collect() == []
+    with store.new_tables():
+        pass
+    assert not list(tmp_path.glob(".tables.*"))
+    assert (tmp_path / "tables").readlink().name == "000000000003"
+    assert (tmp_path / "versions" / "zzz").exists()
+    (tmp_path / "tables").unlink()
+    assert store.tables.endswith("000000000003")
+
+
+def test_an_output_has_one_format(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables of one format are not replaced by those of the other one."""
+    places = {name: str(tmp_path / name) for name in ("new", "parquet", "old", "delta")}
+    with Store(spark, places["parquet"]).new_tables():
+        pass
+    write(tmp_path / "old", "tables", schema.LAG, [])
+    (tmp_path / "delta" / "tables" / "status" / "_delta_log").mkdir(parents=True)
+    refused = {("parquet", DELTA), ("old", DELTA), ("delta", PARQUET)}
+    for name, place in places.items():
+        for table_format in (PARQUET, DELTA):
+            store = Store(spark, place, table_format)
+            is_refused = (name, table_format) in refused
+            said = pytest.raises(InputError, match="another --out")
+            with said if is_refused else nullcontext():
+                store.check_format()

@@ -57,10 +57,10 @@ def main(arguments: Sequence[str]) -> int:
         reason = refused_by_kafka(text)
         if reason is not None:
             return _failed(f"--bootstrap-server {options.bootstrap}: {reason}")
-        reason = refused_by_machine(text)
+        reason = refused_by_machine(text, options.out)
         if reason is None:
             raise
-        return _failed(f"{reason}: the run wrote to --out {options.out} and to Spark's local disk")
+        return _failed(reason)
     except KeyboardInterrupt:
         tell("stopped")
         return 0 if getattr(options, "interval", None) else _INTERRUPTED

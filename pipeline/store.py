@@ -310,9 +310,13 @@ class Store:
             )
 
     def _point_to(self, version: str) -> None:
-        """Replace the symbolic link `tables`, where the file system has symbolic links."""
+        """Replace the symbolic link `tables`, where the file system has symbolic links.
+
+        Elsewhere, tables of an older release are removed, as readers would take them for current.
+        """
         folder = self._local(self.out)
         if folder is None or os.name != "posix":
+            self._delete(self.path(_TABLES))
             return
         link, new = folder / _TABLES, folder / f".{_TABLES}.{version}"
         if link.is_dir() and not link.is_symlink():  # written by an older release

@@ -54,7 +54,8 @@ class Output:
         self._out = out
         # Resolve the link once, so that all tables are of the same version.
         complete = sorted(out.glob("versions/[0-9]*/_complete"))
-        is_linked = (out / "tables").exists() or not complete
+        # A folder `tables` beside complete versions is of an older release.
+        is_linked = (out / "tables").is_symlink() or not complete
         self._tables = (out / "tables").resolve() if is_linked else complete[-1].parent
         if not self._tables.is_dir():
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")

@@ -418,3 +418,16 @@ def test_an_output_has_one_format(spark: SparkSession, tmp_path: Path) -> None:
             said = pytest.raises(InputError, match="another --out")
             with said if is_refused else nullcontext():
                 store.check_format()
+
+
+def test_old_tables_are_removed_where_there_are_no_links(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an object store, the folder `tables` of an older release does not stay."""
+    write(tmp_path, "tables", schema.LAG, [])
+    store = Store(spark, str(tmp_path))
+    monkeypatch.setattr(store, "_local", lambda _: None)
+    with store.new_tables():
+        assert (tmp_path / "tables").exists()
+    assert not (tmp_path / "tables").exists()
+    assert store.tables.endswith("versions/000000000001")

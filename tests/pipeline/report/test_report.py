@@ -350,3 +350,13 @@ def test_numbers_and_times_are_easy_to_read() -> None:
     assert re.findall(r">([0-9:]+)<", ticks) == [
         "12:00", "12:15", "12:30", "12:45", "13:00", "13:15", "13:30", "13:45", "14:00"
     ]  # fmt: skip
+
+
+def test_tables_of_an_older_release_are_not_current(tmp_path: Path) -> None:
+    """A folder `tables` that is no link counts only if no run has completed a version."""
+    out = scene(tmp_path)
+    assert Output(out).at_ms == AT_MS
+    write(out, "versions/000000000001", schema.COVERAGE, [{"at_ms": AT_MS + 1}])
+    assert Output(out).at_ms == AT_MS
+    (out / "versions" / "000000000001" / "_complete").touch()
+    assert Output(out).at_ms == AT_MS + 1

@@ -169,7 +169,7 @@ def start_stream(
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Compute every table from bronze and replace the tables of the previous run."""
     with store.new_tables():
-        _make_tables(store, questions, groups, tell)
+        _make_tables(store, _with_past(store, questions), groups, tell)
 
 
 def _make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
@@ -180,12 +180,11 @@ def _make_tables(store: Store, questions: Questions, groups: str | None, tell: T
         for note in _large_groups(store):
             tell(f"note: {note}")
     tell(f"tables: making them in {shards} parts")
-    asked = _with_past(store, questions)
     folder = store.folder_for_files()
     if folder is None:
-        _write_by_spark(store, make_pieces(store, asked, groups, shards), tell)
+        _write_by_spark(store, make_pieces(store, questions, groups, shards), tell)
         return
-    counts = make_files(store, asked, groups, shards, folder)
+    counts = make_files(store, questions, groups, shards, folder)
     for table in schema.TABLES:
         store.put_table(table, folder)
         tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
@@ -266,9 +265,10 @@ def _make_all(
 ) -> None:
     """Make all tables and `coverage`, and print the notes of the run."""
     with store.new_tables():
-        _make_tables(store, questions, groups, tell)
+        asked = _with_past(store, questions)
+        _make_tables(store, asked, groups, tell)
         notes = [] if source is None else source.notes()
-        notes = [*notes, *_undecoded(store), *_unjudged(store)]
+        notes = [*notes, *_undecoded(store), *_unjudged(store, past=asked.past)]
         for note in notes:
             tell(f"note: {note}")
         _write_coverage(store, source, questions, groups, notes)
@@ -313,11 +313,15 @@ _UNJUDGED = (
 )
 
 
-def _unjudged(store: Store) -> list[str]:
-    """Return lines on the partitions whose lag is not known, with the first names."""
+def _unjudged(store: Store, *, past: bool) -> list[str]:
+    """Return lines on the partitions whose lag is not known, with the first names.
+
+    For a past instant, the log end is replayed by the clocks of producers, so that it may be below
+    a committed offset.
+    """
     names = F.sort_array(F.collect_set(F.concat_ws("-", "topic", "partition")))
     notes = []
-    for condition, reason in _UNJUDGED:
+    for condition, reason in _UNJUDGED[:1] if past else _UNJUDGED:
         rows = store.read_table(schema.LAG).filter(condition)
         count, first = rows.agg(F.size(names), F.slice(names, 1, _NOTED_GROUPS)).first() or (0, [])
         if count:

@@ -431,3 +431,17 @@ def test_old_tables_are_removed_where_there_are_no_links(
         assert (tmp_path / "tables").exists()
     assert not (tmp_path / "tables").exists()
     assert store.tables.endswith("versions/000000000001")
+
+
+@pytest.mark.parametrize(("past", "count"), [(False, 2), (True, 1)])
+def test_a_past_instant_has_no_note_on_commits_above_the_log_end(
+    past: bool, count: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Late clocks of producers put a replayed log end below a commit, which is no fault."""
+    place = {"group": "g", "partition": 0, "source": "group"}
+    lags = [{**place, "topic": "t", "state": "AHEAD", "log_end": 3},
+            {**place, "topic": "gone", "state": "NO_TOPIC"}]  # fmt: skip
+    write(tmp_path, "tables", schema.LAG, lags)
+    notes = run._unjudged(Store(spark, str(tmp_path)), past=past)
+    assert len(notes) == count
+    assert notes[0].startswith("1 partitions (gone-0) have no known log end")

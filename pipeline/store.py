@@ -5,17 +5,19 @@ The name of a batch identifies its content, so that writing a batch twice change
 bronze table that is replaced, the batch with the greatest number counts.
 
 Each run writes all its tables to a new folder below `versions`. The marker `_complete` in it makes
-it the current version; on a local file system, the symbolic link `tables` is then replaced. The
-version before stays for readers that have opened it.
+it the current version; on a local file system, the symbolic link `tables` is then replaced. A
+version stays for ten minutes after the next one for readers that have opened it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
+from pipeline.inputs import MINUTE_MS
 from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
 from pipeline.sources.source import InputError
 
@@ -35,6 +38,8 @@ _TABLES = "tables"
 _VERSIONS = "versions"
 _COMPLETE = "_complete"
 _DELTA_LOG = "_delta_log"
+_KEPT_MS = 10 * MINUTE_MS
+"""How long a version stays after it was replaced."""
 _REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
 PARQUET = "parquet"
@@ -282,7 +287,6 @@ class Store:
         if self._format != PARQUET:
             yield
             return
-        before = self._current()
         number = 1 + max(map(int, self._numbers(self.path(_VERSIONS))), default=0)
         self._version = version = f"{number:012}"
         try:
@@ -291,8 +295,25 @@ class Store:
             self._point_to(version)
         finally:
             self._version = None
-        for name in set(self._numbers(self.path(_VERSIONS))) - {before, version}:
+        for name in self._outdated():
             self._delete(self.path(_VERSIONS, name))
+
+    def _outdated(self) -> list[str]:
+        """Return versions that were replaced `_KEPT_MS` ago, and those of runs that were killed."""
+        names = sorted(self._numbers(self.path(_VERSIONS)))
+        marks = {name: self.path(_VERSIONS, name, _COMPLETE) for name in names}
+        complete = [name for name in names if self.has(marks[name])]
+        before_ms = time.time_ns() // 1_000_000 - _KEPT_MS
+        kept = {
+            name
+            for name, following in pairwise(complete)
+            if self._modified_ms(marks[following]) > before_ms
+        }
+        return [name for name in names if name not in kept and name not in complete[-1:]]
+
+    def _modified_ms(self, path: str) -> int:
+        status = self._call(path, lambda files, place: files.getFileStatus(place))
+        return int(status.getModificationTime())
 
     def check_format(self) -> None:
         """Raise InputError if the tables have the other format: one would destroy the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import nullcontext
@@ -347,7 +348,27 @@ def test_a_run_that_dies_leaves_the_tables_of_the_run_before(
     assert instants(Output(tmp_path / "out")) == {AT_MS + 2}
     assert [row["at_ms"] for row in store.read_table(schema.LAG).collect()] == [AT_MS + 2]
     run_at(AT_MS + 3)
-    assert len(list((tmp_path / "out" / "versions").iterdir())) == 2
+
+
+def test_versions_are_kept_for_ten_minutes(spark: SparkSession, tmp_path: Path) -> None:
+    """A version goes ten minutes after it was replaced, and that of a killed run at once."""
+    store = Store(spark, str(tmp_path))
+
+    def make(minutes: float, killed: bool = False) -> list[int]:
+        """Make a version, with all earlier ones older by `minutes`; return those that are kept."""
+        for mark in tmp_path.glob("versions/*/_complete"):
+            aged = mark.stat().st_mtime - 60 * minutes
+            os.utime(mark, (aged, aged))
+        with pytest.raises(KeyboardInterrupt) if killed else nullcontext(), store.new_tables():
+            (tmp_path / "versions" / store.tables.rpartition("/")[2]).mkdir(parents=True)
+            if killed:
+                raise KeyboardInterrupt
+        return sorted(int(path.name) for path in (tmp_path / "versions").iterdir())
+
+    assert [make(0), make(0), make(0, killed=True)] == [[1], [1, 2], [1, 2, 3]]
+    assert make(9) == [1, 2, 4]
+    assert make(2) == [2, 4, 5]
+    assert make(60) == [5, 6]
 
 
 def dies(*_: object) -> None:

@@ -1,12 +1,13 @@
 """How long each reader has made no progress while records wait, and how long it may do so.
 
 A reader makes progress when its position changes. Records wait from the moment at which the log end
-rises above the position plus the allowed lag. Silence has its own, short limit, which does not
-depend on the window of rates: twice the time that the reader usually lets records wait, but at
+rises above the position plus the allowed lag. Silence has its own limit, which is usually much
+shorter than the window of rates: twice the time that the reader usually lets records wait, but at
 least `patience_ms` and at most the window. The usual time is the second longest wait within the
-window, so that a single stall, once over, does not delay the report of the next one. If no wait is
-known, the limit is a tenth of the window, but at least `patience_ms`; for an empty group it is
-`patience_ms`. A group of a periodic job is empty between jobs.
+window, so that a single stall, once over, does not delay the report of the next one; two long waits
+do, until they leave the window. If no wait is known, the limit is a tenth of the window, but at
+least `patience_ms`; for an empty group it is `patience_ms`. A group of a periodic job is empty
+between jobs.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 8. OK. If the reader will be a STOP or STALL unless it makes progress, `rule` says so once it is
    slower than usual; if the lag rose within the patience, `rule` says by how much.
 
-The limit of rules 4 and 6 is short and does not depend on the window, see `pipeline.tables.stalls`.
+The limit of rules 4 and 6 is usually much shorter than the window, see `pipeline.tables.stalls`.
 
 Differences from Burrow, and their reasons (numbers are issues of linkedin/Burrow):
 

@@ -490,7 +490,7 @@ def _timeline(minutes: float) -> tuple[list[Row], list[Row], list[Row]]:
 @pytest.mark.parametrize("window_hours", [1, 24])
 @pytest.mark.parametrize("minutes", [1, 3, 9])
 def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_hours: int) -> None:
-    """Verdicts do not depend on the window: a group that was healthy for an hour is told at once.
+    """A group that was healthy for an hour is reported at once, also with a long window.
 
     Before, the group is not said to be on its way. The forecast of loss knows that such a reader
     does not catch up.
@@ -611,3 +611,16 @@ def test_commits_after_the_log_ends_were_read_do_not_count() -> None:
     ages = lag.make(frames, Questions(AT_MS, read_ms=AT_MS))
     assert frames.topic_records.select(pl.col("offset").max()).collect().item() == 2
     assert rows_of(ages, schema.LAG, "oldest_unread_age_ms") == [(6000,)]
+
+
+@pytest.mark.parametrize(("window_hours", "verdict"), [(1, "STOP"), (24, "OK"), (4, "STOP")])
+def test_without_a_known_wait_the_limit_is_a_tenth_of_the_window(
+    window_hours: int, verdict: str
+) -> None:
+    """A standalone reader with one commit is judged by the window, as nothing else is known."""
+    log = [commit("g", AT_MS - 90 * MINUTE_MS, 1, "t-0", 1)]
+    records = [_record("t", 0, AT_MS - 91 * MINUTE_MS), _record("t", 1, AT_MS - 30 * MINUTE_MS)]
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 2)])
+    questions = Questions(AT_MS, window_ms=window_hours * HOUR_MS)
+    made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status")
+    assert [found for topic, found in made if topic is not None] == [verdict]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import polars as pl
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -42,8 +43,9 @@ def claim_for(store: Store, cluster_id: str | None, origin: str) -> None:
     """
     kept = cluster_of(store)
     if kept is None or (kept.cluster_id is not None and kept.cluster_id == cluster_id):
-        text = json.dumps(Cluster(cluster_id, origin))
-        store.write_text(store.path("bronze", _CLUSTER), text)
+        if kept != (cluster_id, origin) or not store.has(store.path("bronze", _CLUSTER)):
+            text = json.dumps(Cluster(cluster_id, origin))
+            store.write_text(store.path("bronze", _CLUSTER), text)
     elif kept != (cluster_id, origin):
         raise InputError(
             f"--out {store.out}: its bronze is of {_named(*kept)}, and this input is of"
@@ -54,11 +56,20 @@ def claim_for(store: Store, cluster_id: str | None, origin: str) -> None:
 def cluster_of(store: Store) -> Cluster | None:
     """Return the cluster of the bronze in a store; None without bronze, or if it is not recorded.
 
-    Older versions recorded the cluster in the table `coverage` only.
+    Older versions recorded the cluster in the table `coverage` only. Raises InputError if the file
+    is damaged.
     """
-    text = store.read_text(store.path("bronze", _CLUSTER))
-    if text is not None:
-        return Cluster(*json.loads(text))
+    path = store.path("bronze", _CLUSTER)
+    try:
+        text = store.read_text(path)
+        if text is not None:
+            return Cluster(*json.loads(text))
+    except (Py4JJavaError, ValueError, TypeError) as error:
+        if isinstance(error, Py4JJavaError) and "ChecksumException" not in str(error):
+            raise
+        raise InputError(
+            f"{path} is damaged: delete it; the run then takes the cluster from the last tables"
+        ) from error
     row = store.coverage_of_bronze() if store.has_bronze(schema.OFFSETS_LOG) else None
     return None if row is None else Cluster(row["cluster_id"], row["input"])
 
@@ -99,16 +110,20 @@ def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[in
 
 
 def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
-    """Read the data that commits refer to: partition ends, then topic records and group events."""
+    """Read the data that commits refer to: partition ends, then topic records and group events.
+
+    Partition ends are stored after the records below them, so that a run that is killed in between
+    leaves no log end whose records are missing: unread offsets would look as if they had no data.
+    """
     commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
     # KIP-848 assignments have topic ids. Partition ends have the names, which commits may lack.
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
-    store.replace_bronze(schema.PARTITION_ENDS, ends)
     tell(f"partition ends: {len(topics)} topics that groups committed to")
-    _read_topics(source, store, topics)
+    _read_topics(source, store, topics, ends)
+    store.replace_bronze(schema.PARTITION_ENDS, ends)
     events = store.read_bronze(schema.GROUP_EVENTS)
     last = events.agg(F.max("event_offset")).first()
     start = 0 if last is None or last[0] is None else int(last[0]) + 1
@@ -131,13 +146,11 @@ def _subscribed_topics(store: Store) -> list[str]:
     return [row[0] for row in named.filter("name <> ''").distinct().collect()]
 
 
-def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
+def _read_topics(source: Source, store: Store, topics: list[str], ends: DataFrame) -> None:
     if not topics:
         return
     place = ("topic", "partition")
-    ends = store.read_bronze(schema.PARTITION_ENDS).select(
-        *place, "log_end", F.col("topic_id").alias("current_id")
-    )
+    ends = ends.select(*place, "log_end", F.col("topic_id").alias("current_id"))
     known = _known_records(store, ends).select(*place, "next").collect()
     starts = {(str(row[0]), int(row[1])): int(row[2]) for row in known}
     new = source.topic_records(topics, starts).join(ends.drop("log_end"), [*place], "left")
@@ -151,21 +164,21 @@ def _read_topics(source: Source, store: Store, topics: list[str]) -> None:
 def _known_records(store: Store, ends: DataFrame) -> DataFrame:
     """Return `topic`, `partition`, `next`: the next offset to read of each existing partition.
 
-    Records of a deleted topic of the same name do not count: their topic id is another one, or,
-    without an id, their offsets are above the log end. A log that was cut off has nothing to read.
+    Records of a deleted topic of the same name do not count: their topic id is another one. Records
+    without an id, of an older release, count if none has the current id and their offsets are not
+    above the log end. A log that was cut off has nothing to read.
     """
     place = ("topic", "partition")
     reached = store.read_bronze(schema.TOPIC_RECORDS).groupBy(*place, "topic_id")
     known = reached.agg((F.max("offset") + 1).alias("reached")).join(ends, [*place])
-    same = (
-        F.col("current_id").isNull()
-        | (F.col("topic_id") == F.col("current_id"))
-        | (F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end")))
-    )
+    own = F.col("current_id").isNull() | (F.col("topic_id") == F.col("current_id"))
+    unnamed = F.col("topic_id").isNull() & (F.col("reached") <= F.col("log_end"))
+    reached_by = (F.max(F.when(condition, F.col("reached"))) for condition in (own, unnamed))
     return (
-        known.filter(same)
-        .groupBy(*place)
-        .agg(F.least(F.max("reached"), F.max("log_end")).alias("next"))
+        known.groupBy(*place)
+        .agg(F.coalesce(*reached_by).alias("reached"), F.max("log_end").alias("log_end"))
+        .filter("reached IS NOT NULL")
+        .select(*place, F.least("reached", "log_end").alias("next"))
     )
 
 

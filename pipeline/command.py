@@ -57,10 +57,10 @@ def main(arguments: Sequence[str]) -> int:
         reason = refused_by_kafka(text)
         if reason is not None:
             return _failed(f"--bootstrap-server {options.bootstrap}: {reason}")
-        reason = refused_by_machine(text)
+        reason = refused_by_machine(text, options.out)
         if reason is None:
             raise
-        return _failed(f"{reason}: the run wrote to --out {options.out} and to Spark's local disk")
+        return _failed(reason)
     except KeyboardInterrupt:
         tell("stopped")
         return 0 if getattr(options, "interval", None) else _INTERRUPTED
@@ -78,7 +78,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     Raises InputError, NoJavaError or WorkerError if one of them is not usable.
     """
     from pipeline.bronze import claim_for, cluster_of, keep_spark_progress
-    from pipeline.run import run_batch, run_stream, sampled_ms
+    from pipeline.run import known_ms, run_batch, run_stream
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import InputError, Source
@@ -100,6 +100,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     if options.format == DELTA and not has_delta(spark):
         raise InputError("--format delta: Delta's jars are not there; name them with --jars")
     store = Store(spark, options.out, options.format)
+    store.check_format()
     if source is None:
         before = Store(spark, options.parquet)
         if not before.has(before.path("bronze")):
@@ -109,8 +110,8 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
             claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
-            # Old bronze says nothing about the time after its log ends were read.
-            options.at = sampled_ms(store)
+            # Old bronze says nothing about the time after it was read.
+            options.at = known_ms(store)
     else:
         claim_for(store, source.cluster_id, source.input)
     if progress:

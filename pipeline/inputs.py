@@ -33,14 +33,21 @@ class Bronze:
 def of_current_topics(records: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
     """Return `topic_records` without those of deleted topics, whose topic id is another one.
 
-    `ends` is `partition_ends`. Records and partitions without an id are kept.
+    `ends` is `partition_ends`. Records above its log ends were written later and do not count.
+    Records and partitions without an id are kept, except records from
+    the first offset on that the current topic has: these would count twice.
     """
     import polars as pl
 
-    ids = ends.select("topic", "partition", current_id="topic_id")
-    is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
-    joined = records.join(ids, on=("topic", "partition"), how="left", maintain_order="left")
-    return joined.filter(~is_other).drop("current_id")
+    place = ("topic", "partition")
+    ids = ends.select(*place, "log_end", current_id="topic_id")
+    joined = records.join(ids, on=place, how="left", maintain_order="left")
+    own, offset = pl.col("topic_id") == pl.col("current_id"), pl.col("offset")
+    is_older = pl.col("topic_id").is_not_null() | (offset < offset.filter(own).min().over(place))
+    counts = (own, is_older, offset < pl.col("log_end"))
+    return joined.filter(*(condition.fill_null(value=True) for condition in counts)).drop(
+        "log_end", "current_id"
+    )
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,15 @@ class Questions:
 
     All tables are about the instant `at_ms`; no table reads a clock. `past` is true if `at_ms` lies
     before the time at which the partition ends were read: log ends are then replayed from the
-    records, and events after the instant do not count. `window_ms` is for rates and history,
+    records, and events after the instant do not count. Otherwise records of the offsets log after
+    `read_ms`, if known, do not count: they were read later than the log ends. `window_ms` is for
+    rates and history,
     `patience_ms` the least time without progress after which a reader is not healthy.
     """
 
     at_ms: int
     past: bool = False
+    read_ms: int | None = None
     window_ms: int = HOUR_MS
     patience_ms: int = 2 * MINUTE_MS
     allowed_lag: int = 0
@@ -66,3 +76,8 @@ class Questions:
     storm_window_ms: int = 5 * MINUTE_MS
     loss_horizon_ms: int = DAY_MS
     replay_from_ms: int | None = None
+
+    @property
+    def until_ms(self) -> int | None:
+        """Return the time of the last record of the offsets log that counts; None for all."""
+        return self.at_ms if self.past else self.read_ms

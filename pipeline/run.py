@@ -105,7 +105,7 @@ def refresh_on_time(
     refresh: Callable[[], None],
     tell: Tell,
 ) -> None:
-    """Call `refresh` until the query ends: when `stored` is set, and every `interval_seconds`.
+    """Call `refresh` until the query ends: when `stored` is set, and `interval_seconds` after one.
 
     `writing` is held during a refresh, so that all tables have the same micro-batches. An outage of
     the cluster is told, and the next refresh is tried an interval later.
@@ -115,7 +115,6 @@ def refresh_on_time(
         if not stored.is_set() and time.monotonic() < due:
             continue
         stored.clear()
-        due = time.monotonic() + interval_seconds
         try:
             with writing:
                 refresh()
@@ -125,6 +124,8 @@ def refresh_on_time(
             tell(
                 f"tables: not refreshed, the cluster does not answer: {str(error).splitlines()[0]}"
             )
+        # A refresh may take longer than an interval: the stream needs time between two of them.
+        due = time.monotonic() + interval_seconds
 
 
 def start_stream(
@@ -168,7 +169,7 @@ def start_stream(
 def make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
     """Compute every table from bronze and replace the tables of the previous run."""
     with store.new_tables():
-        _make_tables(store, questions, groups, tell)
+        _make_tables(store, _with_past(store, questions), groups, tell)
 
 
 def _make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
@@ -179,12 +180,11 @@ def _make_tables(store: Store, questions: Questions, groups: str | None, tell: T
         for note in _large_groups(store):
             tell(f"note: {note}")
     tell(f"tables: making them in {shards} parts")
-    asked = _with_past(store, questions)
     folder = store.folder_for_files()
     if folder is None:
-        _write_by_spark(store, make_pieces(store, asked, groups, shards), tell)
+        _write_by_spark(store, make_pieces(store, questions, groups, shards), tell)
         return
-    counts = make_files(store, asked, groups, shards, folder)
+    counts = make_files(store, questions, groups, shards, folder)
     for table in schema.TABLES:
         store.put_table(table, folder)
         tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
@@ -232,11 +232,32 @@ def sampled_ms(store: Store) -> int | None:
     return None if last is None else last[0]
 
 
+def known_ms(store: Store) -> int | None:
+    """Return the time of the last data in bronze; None if bronze is empty.
+
+    Without partition ends, as in a log directory without data topics, this is the instant of the
+    run that read it, or else the time of the last record.
+    """
+    at_ms = sampled_ms(store)
+    if at_ms is None and (before := store.coverage_of_bronze()) is not None:
+        at_ms = before["at_ms"]
+    if at_ms is None:
+        last = store.read_bronze(schema.OFFSETS_LOG).agg(F.max("log_timestamp_ms")).first()
+        at_ms = None if last is None else last[0]
+    return at_ms
+
+
 def _with_past(store: Store, questions: Questions) -> Questions:
-    """Return `questions` with `past` set if the instant precedes the read of partition ends."""
-    first = store.read_bronze(schema.PARTITION_ENDS).agg(F.min("sampled_at_ms")).first()
-    sampled_ms = None if first is None else first[0]
-    return replace(questions, past=sampled_ms is not None and questions.at_ms < sampled_ms)
+    """Return `questions` with `past` and `read_ms` by the times of reading the partition ends.
+
+    `read_ms` is for bronze of another run: a stream that stopped may have read commits since.
+    """
+    times = store.read_bronze(schema.PARTITION_ENDS).agg(
+        F.min("sampled_at_ms"), F.max("sampled_at_ms")
+    )
+    first_ms, last_ms = times.first() or (None, None)
+    past = first_ms is not None and questions.at_ms < first_ms
+    return replace(questions, past=past, read_ms=last_ms if store.reads_other_bronze else None)
 
 
 def _make_all(
@@ -244,9 +265,10 @@ def _make_all(
 ) -> None:
     """Make all tables and `coverage`, and print the notes of the run."""
     with store.new_tables():
-        _make_tables(store, questions, groups, tell)
+        asked = _with_past(store, questions)
+        _make_tables(store, asked, groups, tell)
         notes = [] if source is None else source.notes()
-        notes = [*notes, *_undecoded(store), *_unjudged(store)]
+        notes = [*notes, *_undecoded(store), *_unjudged(store, past=asked.past)]
         for note in notes:
             tell(f"note: {note}")
         _write_coverage(store, source, questions, groups, notes)
@@ -291,11 +313,15 @@ _UNJUDGED = (
 )
 
 
-def _unjudged(store: Store) -> list[str]:
-    """Return lines on the partitions whose lag is not known, with the first names."""
+def _unjudged(store: Store, *, past: bool) -> list[str]:
+    """Return lines on the partitions whose lag is not known, with the first names.
+
+    For a past instant, the log end is replayed by the clocks of producers, so that it may be below
+    a committed offset.
+    """
     names = F.sort_array(F.collect_set(F.concat_ws("-", "topic", "partition")))
     notes = []
-    for condition, reason in _UNJUDGED:
+    for condition, reason in _UNJUDGED[:1] if past else _UNJUDGED:
         rows = store.read_table(schema.LAG).filter(condition)
         count, first = rows.agg(F.size(names), F.slice(names, 1, _NOTED_GROUPS)).first() or (0, [])
         if count:

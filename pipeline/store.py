@@ -5,17 +5,19 @@ The name of a batch identifies its content, so that writing a batch twice change
 bronze table that is replaced, the batch with the greatest number counts.
 
 Each run writes all its tables to a new folder below `versions`. The marker `_complete` in it makes
-it the current version; on a local file system, the symbolic link `tables` is then replaced. The
-version before stays for readers that have opened it.
+it the current version; on a local file system, the symbolic link `tables` is then replaced. A
+version stays for ten minutes after the next one for readers that have opened it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
+from pipeline.inputs import MINUTE_MS
 from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
+from pipeline.sources.source import InputError
 
 _BATCH = "batch"
 _STAGING = "staging"
 _TABLES = "tables"
 _VERSIONS = "versions"
 _COMPLETE = "_complete"
+_DELTA_LOG = "_delta_log"
+_KEPT_MS = 10 * MINUTE_MS
+"""How long a version stays after it was replaced."""
 _REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
 PARQUET = "parquet"
@@ -101,10 +108,14 @@ class Store:
             stream.close()
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file, or replace it."""
-        stream = self._call(path, lambda files, place: files.create(place, True))
+        """Write a small file, or replace it. A kill leaves the old file, the new one or none."""
+        folder, _, name = path.rpartition("/")
+        staging = f"{folder}/_{name}.new"
+        stream = self._call(staging, lambda files, place: files.create(place, True))
         stream.write(bytearray(text.encode()))
         stream.close()
+        self._delete(path)
+        self._rename(staging, path)
 
     def has_bronze(self, table: schema.Table) -> bool:
         """Return whether the folder of a bronze table exists."""
@@ -112,8 +123,8 @@ class Store:
 
     def _folder(self, table: schema.Table) -> str:
         folder = f"{self._bronze}/{table.name}"
-        batches = self._names(folder) if table in _REPLACED else []
-        return f"{folder}/{max(batches)}" if batches else folder
+        numbers = self._numbers(folder, f"{_BATCH}=") if table in _REPLACED else []
+        return f"{folder}/{_BATCH}={max(numbers)}" if numbers else folder
 
     def _names(self, folder: str) -> list[str]:
         """Return the names in a folder; none if it does not exist."""
@@ -121,6 +132,14 @@ class Store:
             return []
         listed = self._call(folder, lambda files, place: files.listStatus(place))
         return [str(status.getPath().getName()) for status in listed]
+
+    def _numbers(self, folder: str, before: str = "") -> list[str]:
+        """Return the names in a folder that are numbers after `before`, without `before`.
+
+        Programs of the desktop leave files such as `.DS_Store`.
+        """
+        numbers = (name.removeprefix(before) for name in self._names(folder))
+        return [number for number in numbers if number.isdecimal()]
 
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
@@ -144,7 +163,10 @@ class Store:
         )
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
-        """Store a batch; return False if a batch of this name exists already."""
+        """Store a batch; return False if a batch of this name exists already or there are no rows.
+
+        Spark writes a file also without rows, and a stream calls this method every interval.
+        """
         return self._add(table, batch, partial(_write_parquet, frame.select(table.names)))
 
     def add_packed_bronze(
@@ -167,8 +189,15 @@ class Store:
             return False
         staging = self.path(_STAGING, table.name, batch)
         write(staging)
+        if not self._has_rows(table, staging):
+            self._delete(staging)
+            return False
         self._rename(staging, target)
         return True
+
+    def _has_rows(self, table: schema.Table, folder: str) -> bool:
+        """Return whether Parquet files have rows; their footers are enough to count them."""
+        return self.spark.read.schema(table.spark()).parquet(folder).count() > 0
 
     def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
         """Add a few rows to a small table, except rows whose key the table has already."""
@@ -187,6 +216,11 @@ class Store:
         self._bronze = other.path("bronze")
         self._of_bronze = other
 
+    @property
+    def reads_other_bronze(self) -> bool:
+        """Return whether bronze is that of another run, so that this run reads no input."""
+        return self._of_bronze is not self
+
     def coverage_of_bronze(self) -> Row | None:
         """Return the `schema.COVERAGE` of the run that read this bronze; None if it has none."""
         path = f"{self._of_bronze.tables}/{schema.COVERAGE.name}"
@@ -204,7 +238,7 @@ class Store:
         _write_parquet(frame.select(table.names).coalesce(1), staging)
         folder = self.path("bronze", table.name)
         before = self._names(folder)
-        number = 1 + max((int(name.partition("=")[2]) for name in before), default=0)
+        number = 1 + max(map(int, self._numbers(folder, f"{_BATCH}=")), default=0)
         self._rename(staging, f"{folder}/{_BATCH}={number:012}")
         for name in before:
             self._delete(f"{folder}/{name}")
@@ -240,7 +274,7 @@ class Store:
         folder = self._local(self.out)
         if folder is not None and (folder / _TABLES).is_symlink():
             return (folder / _TABLES).readlink().name
-        names = self._names(self.path(_VERSIONS))
+        names = self._numbers(self.path(_VERSIONS))
         complete = [name for name in names if self.has(self.path(_VERSIONS, name, _COMPLETE))]
         return max(complete, default=None)
 
@@ -253,8 +287,7 @@ class Store:
         if self._format != PARQUET:
             yield
             return
-        before = self._current()
-        number = 1 + max(map(int, self._names(self.path(_VERSIONS))), default=0)
+        number = 1 + max(map(int, self._numbers(self.path(_VERSIONS))), default=0)
         self._version = version = f"{number:012}"
         try:
             yield
@@ -262,18 +295,55 @@ class Store:
             self._point_to(version)
         finally:
             self._version = None
-        for name in set(self._names(self.path(_VERSIONS))) - {before, version}:
+        for name in self._outdated():
             self._delete(self.path(_VERSIONS, name))
 
+    def _outdated(self) -> list[str]:
+        """Return versions that were replaced `_KEPT_MS` ago, and those of runs that were killed."""
+        names = sorted(self._numbers(self.path(_VERSIONS)))
+        marks = {name: self.path(_VERSIONS, name, _COMPLETE) for name in names}
+        complete = [name for name in names if self.has(marks[name])]
+        before_ms = time.time_ns() // 1_000_000 - _KEPT_MS
+        kept = {
+            name
+            for name, following in pairwise(complete)
+            if self._modified_ms(marks[following]) > before_ms
+        }
+        return [name for name in names if name not in kept and name not in complete[-1:]]
+
+    def _modified_ms(self, path: str) -> int:
+        status = self._call(path, lambda files, place: files.getFileStatus(place))
+        return int(status.getModificationTime())
+
+    def check_format(self) -> None:
+        """Raise InputError if the tables have the other format: one would destroy the other."""
+        is_delta = any(
+            self.has(self.path(_TABLES, table.name, _DELTA_LOG)) for table in schema.TABLES
+        )
+        is_parquet = not is_delta and self.has(self.path(_TABLES, schema.LAG.name))
+        if is_delta and self._format == PARQUET:
+            raise InputError(
+                f"--out {self.out}: its tables are Delta: use --format delta, or another --out"
+            )
+        if self._format == DELTA and (is_parquet or self._current() is not None):
+            raise InputError(
+                f"--out {self.out}: its tables are Parquet: name another --out for --format delta"
+            )
+
     def _point_to(self, version: str) -> None:
-        """Replace the symbolic link `tables`, where the file system has symbolic links."""
+        """Replace the symbolic link `tables`, where the file system has symbolic links.
+
+        Elsewhere, tables of an older release are removed, as readers would take them for current.
+        """
         folder = self._local(self.out)
         if folder is None or os.name != "posix":
+            self._delete(self.path(_TABLES))
             return
         link, new = folder / _TABLES, folder / f".{_TABLES}.{version}"
         if link.is_dir() and not link.is_symlink():  # written by an older release
             link.rename(folder / _VERSIONS / f"{0:012}")
-        new.unlink(missing_ok=True)
+        for stale in folder.glob(f".{_TABLES}.*"):  # of runs that were killed
+            stale.unlink()
         new.symlink_to(Path(_VERSIONS, version))
         new.replace(link)
 

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
+from pipeline.inputs import of_current_topics
 from pipeline.schema.arrow import arrow_schema
 
 TableRow = dict[str, Any]
@@ -26,6 +28,10 @@ Place = tuple[str, int]
 
 POINTS = 300
 """The maximum number of points of a line; more would not be visible."""
+
+_ENDS = {
+    "topic": pl.String, "partition": pl.Int32, "topic_id": pl.String, "log_end": pl.Int64,
+}  # fmt: skip
 
 
 class NoReportError(Exception):
@@ -47,8 +53,9 @@ class Output:
     def __init__(self, out: Path) -> None:
         self._out = out
         # Resolve the link once, so that all tables are of the same version.
-        complete = sorted(out.glob("versions/*/_complete"))
-        is_linked = (out / "tables").exists() or not complete
+        complete = sorted(out.glob("versions/[0-9]*/_complete"))
+        # A folder `tables` beside complete versions is of an older release.
+        is_linked = (out / "tables").is_symlink() or not complete
         self._tables = (out / "tables").resolve() if is_linked else complete[-1].parent
         if not self._tables.is_dir():
             raise NoReportError(f"{out} holds no tables: run the pipeline with --out {out} first")
@@ -175,16 +182,10 @@ def _held_back(row: TableRow) -> tuple[Any, Any]:
 
 def _of_current_topics(records: Any, ends_now: dict[Place, TableRow]) -> Any:
     """Return the records without those of deleted topics of the same name."""
-    current = pa.table(
-        {
-            "topic": pa.array([topic for topic, _ in ends_now], pa.string()),
-            "partition": pa.array([number for _, number in ends_now], pa.int32()),
-            "current_id": pa.array([row["topic_id"] for row in ends_now.values()], pa.string()),
-        }
-    )
-    joined = records.join(current, ["topic", "partition"], join_type="left outer")
-    is_other = pc.fill_null(pc.not_equal(joined["topic_id"], joined["current_id"]), False)
-    return joined.filter(pc.invert(is_other))
+    ends = [{name: row[name] for name in _ENDS} for row in ends_now.values()]
+    frame = pl.from_arrow(records)
+    assert isinstance(frame, pl.DataFrame)
+    return of_current_topics(frame.lazy(), pl.LazyFrame(ends, _ENDS)).collect().to_arrow()
 
 
 def _line(

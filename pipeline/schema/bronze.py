@@ -117,7 +117,7 @@ PARTITION_ENDS = Table(
     (
         *GTP[1:],
         Column("log_start", "bigint", "First offset of the partition."),
-        Column("log_end", "bigint", "Log end offset."),
+        Column("log_end", "bigint", "Log end offset; null if the partition has no leader."),
         Column(
             "high_watermark",
             "bigint",

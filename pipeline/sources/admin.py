@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
 from pipeline.sources.logdir import EVENTS_TOPIC, RETENTION
-from pipeline.sources.source import Holder, InputError
+from pipeline.sources.source import Holder, InputError, is_outage
 
 TIMEOUT_MS = 30_000
 _READ_TIMEOUT_MS = 5_000
@@ -108,7 +108,11 @@ class ClusterAdmin:
     def offsets(
         self, places: Sequence[Place], which: str, *, committed: bool = False
     ) -> dict[Place, int]:
-        """Return `earliest` or `latest` offsets; `latest` with `committed`: last stable offsets."""
+        """Return `earliest` or `latest` offsets; `latest` with `committed`: last stable offsets.
+
+        A partition without a leader is missing, and named in `notes`. Raises ClusterError if no
+        partition has offsets.
+        """
         asked = self._java.java.util.HashMap()
         keys = {place: self._kafka.common.TopicPartition(*place) for place in places}
         for key in keys.values():
@@ -116,8 +120,22 @@ class ClusterAdmin:
         levels = self._kafka.common.IsolationLevel
         level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         options = self._kafka.clients.admin.ListOffsetsOptions(level)
-        answer = self._get(self._client.listOffsets(asked, options).all())
-        return {place: int(answer.get(key).offset()) for place, key in keys.items()}
+        answer = self._client.listOffsets(asked, options)
+        offsets: dict[Place, int] = {}
+        outages: dict[Place, ClusterError] = {}
+        for place, key in keys.items():
+            try:
+                offsets[place] = int(self._get(answer.partitionResult(key)).offset())
+            except ClusterError as error:
+                if is_outage(error):
+                    outages[place] = error
+                elif error.kind != _GONE:
+                    raise
+        for place, outage in outages.items():
+            if not offsets:
+                raise outage
+            self._miss(_text(place), f"the log end is not known: {outage.reason}", outage)
+        return offsets
 
     def retentions(self, topics: Sequence[str]) -> dict[str, int]:
         """Return `retention.ms` of the topics that have the cleanup policy `delete`."""

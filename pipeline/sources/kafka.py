@@ -47,6 +47,7 @@ class BrokerSource:
         # With its admin client the connector omits internal topics; with a consumer it does not.
         spark.conf.set(_BY_CONSUMER, "true")
         self._notes: list[str] = []
+        self._unread: set[tuple[str, int]] = set()
         with self._admin() as admin:
             self._topics = admin.topics()
             self.cluster_id = admin.cluster_id()
@@ -81,22 +82,23 @@ class BrokerSource:
             ]
             retentions = admin.retentions([topic for topic in topics if topic in self._topics])
             starts = admin.offsets(wanted, "earliest")
-            ends = admin.offsets(wanted, "latest")
-            stable = admin.offsets(wanted, "latest", committed=True)
-            holders = admin.holders([place for place in wanted if stable[place] < ends[place]])
+            ends = admin.offsets(list(starts), "latest")
+            stable = admin.offsets(list(ends), "latest", committed=True)
+            holders = admin.holders([place for place in stable if stable[place] < ends[place]])
             self._notes = admin.notes
+        self._unread = {place for place in wanted if place not in stable}
         now_ms = time.time_ns() // 1_000_000
         rows = [
             (
                 *place,
-                starts[place],
-                ends[place],
-                ends[place],
+                starts.get(place),
+                ends.get(place),
+                ends.get(place),
                 retentions.get(place[0]),
                 now_ms,
                 "broker",
                 self._topics[place[0]].topic_id,
-                stable[place],
+                stable.get(place),
                 *holders.get(place, NO_HOLDER),
             )
             for place in wanted
@@ -105,7 +107,7 @@ class BrokerSource:
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
         """Return offset, time and size of the existing records."""
-        known = [topic for topic in topics if topic in self._topics]
+        known = [topic for topic in topics if topic in self._topics and self._numbers(topic)]
         if not known:
             return self._spark.createDataFrame([], schema.TOPIC_RECORDS.spark())
         size = F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))
@@ -139,11 +141,14 @@ class BrokerSource:
         }
 
     def _read(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
-        """Read topics from `starts` on; a partition without a start is read from its beginning."""
+        """Read topics from `starts` on; a partition without a start is read from its beginning.
+
+        Partitions whose ends are not known are left out: the connector would wait for a leader.
+        """
         begin = {
             topic: {
                 str(number): starts.get((topic, number), _EARLIEST)
-                for number in range(self._topics[topic].partitions)
+                for number in self._numbers(topic)
             }
             for topic in topics
         }
@@ -153,7 +158,11 @@ class BrokerSource:
 
     def _assigned(self, topics: Sequence[str]) -> str:
         """Return all partitions by number: an assignment needs no consumer group."""
-        return json.dumps({topic: list(range(self._topics[topic].partitions)) for topic in topics})
+        return json.dumps({topic: self._numbers(topic) for topic in topics})
+
+    def _numbers(self, topic: str) -> list[int]:
+        numbers = range(self._topics[topic].partitions)
+        return [number for number in numbers if (topic, number) not in self._unread]
 
     def check(self) -> None:
         """Raise InputError unless the cluster answers within ten seconds."""

@@ -64,25 +64,37 @@ _OUTAGES = ("Timeout", "Disconnect", "Network", "NotLeaderOrFollower", "LeaderNo
             "CoordinatorNotAvailable", "BrokerNotAvailable")  # fmt: skip
 """Errors of Kafka's clients, without `Exception`, that end when the cluster is well again."""
 
+_UNRESOLVED = "No resolvable bootstrap urls"
+"""The text of Kafka's ConfigException if no broker's name resolves, as in an outage of DNS."""
+
 
 def is_outage(error: Exception) -> bool:
     """Return whether the error comes from a cluster that does not answer, or not yet again."""
     kind = getattr(error, "kind", None)
     if kind is None:
         kind = (refused_by_kafka(str(error)) or "").partition(":")[0]
-    return kind.removesuffix("Exception") in _OUTAGES
+    return kind.removesuffix("Exception") in _OUTAGES or _UNRESOLVED in str(error)
 
 
 _OF_MACHINE = re.compile(
-    "No space left on device|Disk quota exceeded|Read-only file system|Permission denied"
-    "|Too many open files|Cannot allocate memory|Java heap space|GC overhead limit exceeded"
+    r"[^\n]*(?:(No space left on device|Disk quota exceeded|Read-only file system)"
+    "|Permission denied|Too many open files|Cannot allocate memory|Java heap space"
+    r"|GC overhead limit exceeded)[^\n]*"
 )
 
 
-def refused_by_machine(text: str) -> str | None:
-    """Return what the machine lacks, such as space on a disk, from the text of an error."""
+def refused_by_machine(text: str, out: str) -> str | None:
+    """Return what the machine lacks or refuses from the text of an error, else None.
+
+    If this is space or a writable disk, the result names `out`. Otherwise it is the line of the
+    error, which has the path of a file that cannot be read.
+    """
     reason = _OF_MACHINE.search(text)
-    return None if reason is None else reason[0]
+    if reason is None:
+        return None
+    if reason[1] is None:
+        return reason[0].strip()
+    return f"{reason[1]}: the run wrote to --out {out} and to Spark's local disk"
 
 
 def refused_by_kafka(text: str) -> str | None:

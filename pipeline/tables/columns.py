@@ -19,9 +19,9 @@ PLACE = ("group", "log_partition", "log_offset")
 
 
 def known_records(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    """Return the rows of `offsets_log` that count; for a past instant, those written up to it."""
-    log = bronze.offsets_log
-    return log.filter(pl.col("log_timestamp_ms") <= questions.at_ms) if questions.past else log
+    """Return the rows of `offsets_log` that count: those written up to `questions.until_ms`."""
+    log, until_ms = bronze.offsets_log, questions.until_ms
+    return log if until_ms is None else log.filter(pl.col("log_timestamp_ms") <= until_ms)
 
 
 def decoded_records(bronze: Bronze, questions: Questions) -> pl.LazyFrame:

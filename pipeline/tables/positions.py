@@ -102,8 +102,8 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
 
 def _known_batches(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
-    batches = bronze.spark_progress
-    return batches.filter(pl.col("timestamp_ms") <= questions.at_ms) if questions.past else batches
+    batches, until_ms = bronze.spark_progress, questions.until_ms
+    return batches if until_ms is None else batches.filter(pl.col("timestamp_ms") <= until_ms)
 
 
 def in_window(questions: Questions) -> pl.Expr:

@@ -38,7 +38,7 @@ def make(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .join(produced(bronze, questions), on=PARTITION, how="left")
         .with_columns(
             pl.coalesce(produced_rate, never_written),
-            pl.when("is_stalled").then(0.0).otherwise(consumed_rate).alias("consumed_per_second"),
+            pl.when("is_still").then(0.0).otherwise(consumed_rate).alias("consumed_per_second"),
             pl.lit(questions.window_ms, pl.Int64).alias("window_ms"),
         )
         # If a rate is unknown, so are the difference and the velocity.

@@ -19,11 +19,13 @@ allowed lag A, the instant n, log end e(t). The first rule that holds decides:
 6. STALL: records beyond A have waited longer than the limit while the reader made no progress. It
    either commits c_N again and again, or has a live member that commits nothing.
 7. WARN: the lag rises, over the window or over the patience: it is above A at every commit, and the
-   lag at the last commit of each tenth of the span never falls and ends above its first value.
+   lag at the last commit of each tenth of the span never falls and ends above its first value. The
+   rise must exceed what is written on average between two of these commits, or the oldest unread
+   record beyond A must be older than the patience.
 8. OK. If the reader will be a STOP or STALL unless it makes progress, `rule` says so once it is
    slower than usual; if the lag rose within the patience, `rule` says by how much.
 
-The limit of rules 4 and 6 is short and does not depend on the window, see `pipeline.tables.stalls`.
+The limit of rules 4 and 6 is usually much shorter than the window, see `pipeline.tables.stalls`.
 
 Differences from Burrow, and their reasons (numbers are issues of linkedin/Burrow):
 
@@ -35,13 +37,14 @@ Differences from Burrow, and their reasons (numbers are issues of linkedin/Burro
   quiet topic is not late before it has something to read (#94, #140, #185).
 * The allowed silence is twice the time that this reader usually lets records wait, but at least the
   patience (#24). Neither a burst of commits (#237) nor a long quiet time (#303) sets it.
-* For a group that the log shows as empty, the allowed silence is the patience and starts when the
-  group became empty: no member is left that could commit (#303).
+* For a group that the log shows as empty, the allowed silence starts when the group became empty,
+  and is the patience if no wait is known (#303). A periodic job may be silent for two periods.
 * A partition that a live member owns is never STOP (#237): the member may be busy with the records
   that it has. If the group has members that subscribe to the topic and none owns the partition, the
   partition is not read.
 * A rewind after which the group caught up again is not a REWIND.
-* A constant lag is not a trend: a consumer that commits a second late always has this lag.
+* A constant lag is not a trend: a consumer that commits a second late always has this lag. Nor is a
+  small rise: commits and the producer's batches have different periods, and traffic has its hours.
 
 `members` is null for a group that never had any. The log has only the commits of such standalone
 consumers, so only the allowed silence decides. A member counts as live until the log removes it, at
@@ -132,9 +135,9 @@ def evidence(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
     Columns: `KEY`; of the commits in the window `commits` (their number), `first_commit_ms`,
     `first_lag`, `min_lag`, `max_lag`, `highest` (offset), `backwards_at` (`log_offset` of the last
-    commit below the one before), `rises` and `rises_now` (see rule 7); of the last commit at any
-    time `last_order`, `last_commit_ms` and `end_then` (log end); `recent_lag`, the lag at the first
-    commit within the patience.
+    commit below the one before), `rises`, `rises_now` and the same with `_much` (see `_trend`); of
+    the last commit at any time `last_order`, `last_commit_ms` and `end_then` (log end);
+    `recent_lag`, the lag at the first commit within the patience.
     """
     commits = (
         commits_that_live(bronze, questions)
@@ -188,24 +191,28 @@ def _aggregates(questions: Questions) -> list[pl.Expr]:
 def _trend(
     lags: pl.LazyFrame, questions: Questions, span_ms: int, least: int, name: str
 ) -> pl.LazyFrame:
-    """Return KEY and, as `name`, whether the lag rises over the last `span_ms`, in tenths.
+    """Return KEY; as `name`, whether the lag rises over the last `span_ms`, in tenths; `name_much`.
 
     The lag rises if at least `least` tenths have a commit, and the lag at the last commit of each
     never falls from tenth to tenth and ends above its start. Only keys with more than the allowed
     lag at every commit of the span have a row. A constant lag does not rise: every consumer that
-    reads in batches has one.
+    reads in batches has one. The lag rises much if it rises by more than the log end rises on
+    average from one of these commits to the next.
     """
-    lag = pl.col("lag")
+    lag, log_end = pl.col("lag"), pl.col("log_end")
     since_ms = pl.col("commit_timestamp_ms") - (questions.at_ms - span_ms) - 1
-    never_falls = (lag.diff() >= 0).all()
+    never_falls, risen = (lag.diff() >= 0).all(), lag.last() - lag.first()
     return (
         lags.filter(lag.is_not_null() & (since_ms >= 0))
         .filter(lag.min().over(KEY) > questions.allowed_lag)
         .group_by(*KEY, slice=since_ms * SLICES // span_ms)
-        .agg(lag.get(pl.col("log_offset").arg_max()))
+        .agg(pl.col("lag", "log_end").get(pl.col("log_offset").arg_max()))
         .sort("slice")
         .group_by(KEY)
-        .agg(((pl.len() >= least) & never_falls & (lag.last() > lag.first())).alias(name))
+        .agg(
+            ((pl.len() >= least) & never_falls & (risen > 0)).alias(name),
+            (risen * (pl.len() - 1) > log_end.last() - log_end.first()).alias(f"{name}_much"),
+        )
     )
 
 
@@ -219,6 +226,7 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         pl.when(pl.col("lag") > 0).then("passed_ms"),
         pl.when(empty).then("state_timestamp_ms"),
     )
+    is_late = at_ms - passed_ms > questions.patience_ms
     rewound = pl.col("committed_offset") < pl.col("highest")
     stable = pl.col("last_stable_offset").fill_null(pl.col("log_end"))
     # Every known record lies below the position, so the unread offsets have no data.
@@ -241,7 +249,9 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         left_behind=is_live & ~pl.col("unreadable") & ~pl.col("is_subscribed"),
         commits_on=at_ms - last_ms <= pl.col("limit_ms"),
         backwards=pl.col("backwards_at").is_not_null() & rewound,
-        rising=pl.any_horizontal("rises", "rises_now").fill_null(value=False),
+        rising=pl.any_horizontal(
+            pl.col(name) & (pl.col(f"{name}_much") | is_late) for name in ("rises", "rises_now")
+        ).fill_null(value=False),
         last_lag=pl.col("end_then") - pl.col("committed_offset"),
     )
     return _with_evidence(framed.with_columns(_verdict(questions)), questions)

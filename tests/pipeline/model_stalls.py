@@ -26,15 +26,15 @@ def stall(model: Model, one: Standing) -> tuple[int, int, int]:
         if gone_ms is not None and (each.at_ms > model.begin_ms or each is changes[-1]):
             waits.append(max(0, each.at_ms - max(prior.at_ms, gone_ms)))
     usual = sorted(waits)[-2:]
-    limit_ms = max(PATIENCE_MS, model.window_ms // 10)
+    group = model.groups.get(one.key[0])
+    is_empty = group is not None and not group.members
+    limit_ms = PATIENCE_MS if is_empty else max(PATIENCE_MS, model.window_ms // 10)
     if usual:
         limit_ms = max(PATIENCE_MS, min(2 * usual[0], model.window_ms))
     since_ms = changes[-1].at_ms
     if one.lag and one.position is not None:
         since_ms = max(since_ms, passed_ms(model, one.key[1:], one.position) or 0)
-    group = model.groups.get(one.key[0])
     if group is not None and not group.members:
-        limit_ms = PATIENCE_MS
         since_ms = max(since_ms, group.state_ms or 0)
     return model.at_ms - since_ms, usual[0] if usual else 0, limit_ms
 

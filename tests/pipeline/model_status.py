@@ -160,11 +160,16 @@ def _slow(
     for span_ms, least in ((model.window_ms, 3), (PATIENCE_MS, 6)):
         begin_ms = model.at_ms - span_ms
         seen = [each for each in inside if each.commit.at_ms > begin_ms and each.lag is not None]
-        tenths = {
-            (each.commit.at_ms - begin_ms - 1) * 10 // span_ms: each.lag or 0 for each in seen
-        }
-        trend = [lag for _, lag in sorted(tenths.items())]
+        tenths = {(each.commit.at_ms - begin_ms - 1) * 10 // span_ms: each for each in seen}
+        last_ones = [each for _, each in sorted(tenths.items())]
+        trend = [each.lag or 0 for each in last_ones]
         rising = len(trend) >= least and trend == sorted(trend) and trend[-1] > trend[0]
+        if rising:
+            assert one.position is not None
+            since_ms = passed_ms(model, one.key[1:], one.position + ALLOWED)
+            is_late = since_ms is not None and model.at_ms - since_ms > PATIENCE_MS
+            written = ((last_ones[-1].end or 0) - (last_ones[0].end or 0)) / (len(trend) - 1)
+            rising = is_late or trend[-1] - trend[0] > written
         if rising and min(each.lag or 0 for each in seen) > ALLOWED:
             return "WARN", f"commits, but the lag never falls: {behind}"
     return "OK", ""

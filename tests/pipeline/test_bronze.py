@@ -6,20 +6,23 @@ Tables are made from bronze alone, so equal bronze means equal tables.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schema
-from pipeline.bronze import read_offsets_log, read_the_rest
+from pipeline.bronze import _known_records, read_offsets_log, read_the_rest
 from pipeline.progress import silent
 from pipeline.sources.segments import LogDirSource
+from pipeline.sources.source import PartitionOffsets
 from pipeline.store import Store
 from protocol.batch import Record
 from storage.checkpoints import topic_id_text
 from tests.pipeline.logs import commits, plain, write_segment
+from tests.pipeline.report.scene import write
 from tests.pipeline.story import METADATA_FILE
 
 SEGMENTS = Path(__file__).parents[1] / "data" / "segments"
@@ -137,3 +140,45 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(
     assert kept(12, new) == [(topic_id_text(old), 50), (topic_id_text(new), 12)]
     assert kept(14, new) == [(topic_id_text(old), 50), (topic_id_text(new), 14)]
     assert kept(9, new) == [(topic_id_text(old), 50), (topic_id_text(new), 14)]
+
+
+def test_records_of_older_releases_do_not_hide_those_of_a_new_topic(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Reading goes on after the records with the current id, else after those without an id."""
+    store = Store(spark, str(tmp_path))
+    ends = [("own", "NEW", 700), ("upgraded", "NEW", 700), ("shorter", "NEW", 120),
+            ("cut", None, 400), ("other", "NEW", 700)]  # fmt: skip
+    reached = [("own", None, 500), ("own", "NEW", 450), ("upgraded", None, 500),
+               ("shorter", None, 500), ("cut", None, 500), ("other", "OLD", 500)]  # fmt: skip
+    records = [
+        {"topic": topic, "partition": 0, "offset": count - 1, "topic_id": topic_id}
+        for topic, topic_id, count in reached
+    ]
+    write(tmp_path, "bronze", schema.TOPIC_RECORDS, records)
+    rows = [(topic, 0, log_end, topic_id) for topic, topic_id, log_end in ends]
+    columns = "topic string, partition int, log_end bigint, current_id string"
+    found = _known_records(store, spark.createDataFrame(rows, columns)).collect()
+    starts = {row["topic"]: row["next"] for row in found}
+    assert starts == {"own": 450, "upgraded": 500, "cut": 400}
+
+
+class _Dying(LogDirSource):
+    """A source whose run is killed when it reads the records of topics."""
+
+    def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
+        """End as a killed process does."""
+        raise KeyboardInterrupt
+
+
+def test_no_log_end_is_kept_without_its_records(spark: SparkSession, tmp_path: Path) -> None:
+    """A run that dies before it has read the records leaves the log ends of the run before."""
+    log, store = tmp_path / "log", Store(spark, str(tmp_path / "out"))
+    write_segment(log, [plain(commits(0, 3))])
+    write_segment(log, [plain(commits(0, 9))], topic="t")
+    read_offsets_log(LogDirSource(spark, str(log)), store, silent)
+    with pytest.raises(KeyboardInterrupt):
+        read_the_rest(_Dying(spark, str(log)), store, silent)
+    assert rows(store, schema.PARTITION_ENDS) == []
+    read_the_rest(LogDirSource(spark, str(log)), store, silent)
+    assert [row[3] for row in rows(store, schema.PARTITION_ENDS)] == [9]

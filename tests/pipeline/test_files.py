@@ -146,5 +146,17 @@ def test_packed_rows_become_bronze(
             ["t"],
             None,
         )
-    assert store.add_packed_bronze(table, "nothing", packed, wanted & (pl.col("log_partition") > 1))
+    none = wanted & (pl.col("log_partition") > 1)
+    assert not store.add_packed_bronze(table, "nothing", packed, none)
     assert len(store.read_bronze(table).collect()) == 2
+
+
+def test_a_batch_without_rows_adds_no_file(spark: SparkSession, tmp_path: Path) -> None:
+    """A refresh of a stream without new records leaves bronze as it was."""
+    store = Store(spark, str(tmp_path))
+    rows = spark.createDataFrame([("t", 0, 5, 1, 9, None)], schema.TOPIC_RECORDS.spark())
+    assert not store.add_bronze(schema.TOPIC_RECORDS, "nothing", rows.filter("offset > 5"))
+    assert store.add_bronze(schema.TOPIC_RECORDS, "one", rows)
+    assert not store.add_bronze(schema.TOPIC_RECORDS, "nothing", rows.filter("offset > 5"))
+    assert [path.name for path in (tmp_path / "bronze").glob("*/*")] == ["batch=one"]
+    assert not list((tmp_path / "staging").glob("*/*"))

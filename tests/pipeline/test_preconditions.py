@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pipeline import command, preconditions, session
 from pipeline.command import main
 from pipeline.preconditions import check_bootstrap, check_master, check_out, locked
-from pipeline.sources.source import InputError
+from pipeline.sources.source import InputError, refused_by_machine
 
 
 @pytest.fixture(autouse=True)
@@ -168,6 +168,33 @@ def test_a_full_disk_is_told_in_one_line(
     error = PySparkException("KeyError: a bug")
     with pytest.raises(PySparkException, match="a bug"):
         main(["run", "--log-dir", str(log_dir), "--out", str(out)])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Aborted:\nPermissionError: [Errno 13] Permission denied: '/data/t-0/0.log'\n  at x",
+            "PermissionError: [Errno 13] Permission denied: '/data/t-0/0.log'",
+        ),
+        (
+            "java.io.FileNotFoundException: /out/x (Permission denied)",
+            "java.io.FileNotFoundException: /out/x (Permission denied)",
+        ),
+        (
+            "java.lang.OutOfMemoryError: Java heap space\n\tat y",
+            "java.lang.OutOfMemoryError: Java heap space",
+        ),
+        (
+            "Caused by: [Errno 30] Read-only file system: '/o'",
+            "Read-only file system: the run wrote to --out o and to Spark's local disk",
+        ),
+        ("KeyError: a bug", None),
+    ],
+)
+def test_a_refusal_of_the_machine_names_the_path(text: str, said: str | None) -> None:
+    """Only a full or read-only disk is about `--out`; an unreadable input is named by its path."""
+    assert refused_by_machine(text, "o") == said
 
 
 def test_bootstrap_accepts_a_connection(

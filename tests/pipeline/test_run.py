@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -22,7 +24,7 @@ from pipeline.report.reading import Output
 from pipeline.sources.admin import ClusterError
 from pipeline.sources.segments import LogDirSource
 from pipeline.sources.source import InputError
-from pipeline.store import Store
+from pipeline.store import DELTA, PARQUET, Store
 from protocol.batch import Record
 from tests.pipeline.logs import START_MS, plain, write_segment
 from tests.pipeline.logs import commits as log_commits
@@ -154,6 +156,22 @@ def test_tables_are_refreshed_on_time_without_commits(interval: float, refreshes
         watch()
 
 
+def test_a_slow_refresh_is_not_followed_by_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interval begins at the end of a refresh, else a slow one would leave no time to read."""
+    now = [100.0]
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    ended: list[float] = []
+
+    def refresh() -> None:
+        now[0] += 50
+        ended.append(now[0])
+
+    stored = threading.Event()
+    query = cast("StreamingQuery", _Query(3, stored))
+    run.refresh_on_time(query, stored, threading.Lock(), 30, refresh, silent)
+    assert ended == [150]
+
+
 @pytest.mark.nightly
 @pytest.mark.real_time
 def test_a_stream_sees_lag_without_commits(spark: SparkSession, tmp_path: Path) -> None:
@@ -211,6 +229,20 @@ def test_old_bronze_is_judged_as_of_its_sample(spark: SparkSession, tmp_path: Pa
     assert row["oldest_unread_age_ms"] == 1000
 
 
+def test_the_time_of_bronze_without_log_ends(spark: SparkSession, tmp_path: Path) -> None:
+    """Without data topics, old bronze is judged as of its run, or else of its last record."""
+    store = Store(spark, str(tmp_path / "out"))
+    store.use_bronze_of(Store(spark, str(tmp_path)))
+    assert run.known_ms(store) is None
+    write(tmp_path, "bronze", schema.OFFSETS_LOG, [commit("g", AT_MS - 9, 1, "t-0", 5)])
+    assert run.known_ms(store) == AT_MS - 9
+    write(tmp_path, "tables", schema.COVERAGE, [{"at_ms": AT_MS}])
+    assert run.known_ms(store) == AT_MS
+    end = {"topic": "t", "partition": 0, "sampled_at_ms": AT_MS + 9}
+    write(tmp_path, "bronze", schema.PARTITION_ENDS, [end])
+    assert run.known_ms(store) == AT_MS + 9
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     ("first", "second", "is_refused"),
@@ -236,6 +268,36 @@ def test_an_output_is_for_one_cluster(
     with pytest.raises(InputError, match="name another --out") if is_refused else nullcontext():
         claim_for(store, *second)
     assert cluster_of(store) == (first if is_refused else second)
+
+
+def test_the_file_with_the_cluster_is_written_once_and_may_be_damaged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill does not damage the file, and a damaged file is an error that says what to do."""
+    store, file = Store(spark, str(tmp_path)), tmp_path / "bronze" / "_cluster.json"
+    claim_for(store, "A", "in")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write_text", dies)
+        claim_for(store, "A", "in")
+        patch.undo()
+        patch.setattr(store, "_delete", dies)
+        with pytest.raises(KeyboardInterrupt):
+            claim_for(store, "A", "moved")
+    assert cluster_of(store) == ("A", "in")
+    claim_for(store, "A", "moved")
+    assert cluster_of(store) == ("A", "moved")
+    checksum = file.with_name(f".{file.name}.crc")
+    assert checksum.exists()
+    for text in ("", "nonsense", "7", '["A"]'):
+        for is_checked in (True, False):
+            file.write_text(text)
+            if not is_checked:
+                checksum.unlink(missing_ok=True)
+            with pytest.raises(InputError, match=r"_cluster\.json is damaged: delete it"):
+                claim_for(store, "A", "in")
+    file.unlink()
+    claim_for(store, "A", "in")
+    assert cluster_of(store) == ("A", "in")
 
 
 @pytest.mark.nightly
@@ -286,7 +348,27 @@ def test_a_run_that_dies_leaves_the_tables_of_the_run_before(
     assert instants(Output(tmp_path / "out")) == {AT_MS + 2}
     assert [row["at_ms"] for row in store.read_table(schema.LAG).collect()] == [AT_MS + 2]
     run_at(AT_MS + 3)
-    assert len(list((tmp_path / "out" / "versions").iterdir())) == 2
+
+
+def test_versions_are_kept_for_ten_minutes(spark: SparkSession, tmp_path: Path) -> None:
+    """A version goes ten minutes after it was replaced, and that of a killed run at once."""
+    store = Store(spark, str(tmp_path))
+
+    def make(minutes: float, killed: bool = False) -> list[int]:
+        """Make a version, with all earlier ones older by `minutes`; return those that are kept."""
+        for mark in tmp_path.glob("versions/*/_complete"):
+            aged = mark.stat().st_mtime - 60 * minutes
+            os.utime(mark, (aged, aged))
+        with pytest.raises(KeyboardInterrupt) if killed else nullcontext(), store.new_tables():
+            (tmp_path / "versions" / store.tables.rpartition("/")[2]).mkdir(parents=True)
+            if killed:
+                raise KeyboardInterrupt
+        return sorted(int(path.name) for path in (tmp_path / "versions").iterdir())
+
+    assert [make(0), make(0), make(0, killed=True)] == [[1], [1, 2], [1, 2, 3]]
+    assert make(9) == [1, 2, 4]
+    assert make(2) == [2, 4, 5]
+    assert make(60) == [5, 6]
 
 
 def dies(*_: object) -> None:
@@ -317,3 +399,70 @@ def test_a_bronze_table_that_is_replaced_is_never_lost(
     put(3)
     assert offsets() == [1, 2, 3]
     assert len(list((tmp_path / "bronze" / "spark_progress").glob("batch=*"))) == 1
+
+
+def test_names_that_are_no_numbers_are_ignored(spark: SparkSession, tmp_path: Path) -> None:
+    """A desktop's file and the link of a killed run do not end a run; the link is removed."""
+    store = Store(spark, str(tmp_path))
+    ends = spark.createDataFrame([], schema.PARTITION_ENDS.spark())
+    for _ in range(2):
+        store.replace_bronze(schema.PARTITION_ENDS, ends)
+        with store.new_tables():
+            (tmp_path / "versions").mkdir(exist_ok=True)
+        for folder in ("versions", "versions/zzz", "bronze/partition_ends"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            (tmp_path / folder / ".DS_Store").touch()
+        (tmp_path / "versions" / "zzz" / "_complete").touch()
+        (tmp_path / ".tables.000000000009").symlink_to("versions/000000000009")
+    assert store.read_bronze(schema.PARTITION_ENDS).collect() == []
+    with store.new_tables():
+        pass
+    assert not list(tmp_path.glob(".tables.*"))
+    assert (tmp_path / "tables").readlink().name == "000000000003"
+    assert (tmp_path / "versions" / "zzz").exists()
+    (tmp_path / "tables").unlink()
+    assert store.tables.endswith("000000000003")
+
+
+def test_an_output_has_one_format(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables of one format are not replaced by those of the other one."""
+    places = {name: str(tmp_path / name) for name in ("new", "parquet", "old", "delta")}
+    with Store(spark, places["parquet"]).new_tables():
+        pass
+    write(tmp_path / "old", "tables", schema.LAG, [])
+    (tmp_path / "delta" / "tables" / "status" / "_delta_log").mkdir(parents=True)
+    refused = {("parquet", DELTA), ("old", DELTA), ("delta", PARQUET)}
+    for name, place in places.items():
+        for table_format in (PARQUET, DELTA):
+            store = Store(spark, place, table_format)
+            is_refused = (name, table_format) in refused
+            said = pytest.raises(InputError, match="another --out")
+            with said if is_refused else nullcontext():
+                store.check_format()
+
+
+def test_old_tables_are_removed_where_there_are_no_links(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On an object store, the folder `tables` of an older release does not stay."""
+    write(tmp_path, "tables", schema.LAG, [])
+    store = Store(spark, str(tmp_path))
+    monkeypatch.setattr(store, "_local", lambda _: None)
+    with store.new_tables():
+        assert (tmp_path / "tables").exists()
+    assert not (tmp_path / "tables").exists()
+    assert store.tables.endswith("versions/000000000001")
+
+
+@pytest.mark.parametrize(("past", "count"), [(False, 2), (True, 1)])
+def test_a_past_instant_has_no_note_on_commits_above_the_log_end(
+    past: bool, count: int, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Late clocks of producers put a replayed log end below a commit, which is no fault."""
+    place = {"group": "g", "partition": 0, "source": "group"}
+    lags = [{**place, "topic": "t", "state": "AHEAD", "log_end": 3},
+            {**place, "topic": "gone", "state": "NO_TOPIC"}]  # fmt: skip
+    write(tmp_path, "tables", schema.LAG, lags)
+    notes = run._unjudged(Store(spark, str(tmp_path)), past=past)
+    assert len(notes) == count
+    assert notes[0].startswith("1 partitions (gone-0) have no known log end")

@@ -191,7 +191,8 @@ def test_the_chart_of_a_group_behind_an_open_transaction_rises(tmp_path: Path) -
     write(out, "bronze", schema.PARTITION_ENDS, [end])
     old = {**record, "topic_id": "OLD", "offset": 90_000, "timestamp_ms": ago(70)}
     records = [{**record, "offset": offset, "timestamp_ms": ago(50)} for offset in range(100)]
-    write(out, "bronze", schema.TOPIC_RECORDS, [*records, old])
+    without_id = {**old, "topic_id": None, "offset": 80_000}
+    write(out, "bronze", schema.TOPIC_RECORDS, [*records, old, without_id])
     log = [commit("healthy", ago(60), 1, "orders-0", 80_000, topic_id="OLD"),
            commit("healthy", ago(40), 2, "orders-0", 100, topic_id="NEW")]  # fmt: skip
     write(out, "bronze", schema.OFFSETS_LOG, log)
@@ -349,3 +350,13 @@ def test_numbers_and_times_are_easy_to_read() -> None:
     assert re.findall(r">([0-9:]+)<", ticks) == [
         "12:00", "12:15", "12:30", "12:45", "13:00", "13:15", "13:30", "13:45", "14:00"
     ]  # fmt: skip
+
+
+def test_tables_of_an_older_release_are_not_current(tmp_path: Path) -> None:
+    """A folder `tables` that is no link counts only if no run has completed a version."""
+    out = scene(tmp_path)
+    assert Output(out).at_ms == AT_MS
+    write(out, "versions/000000000001", schema.COVERAGE, [{"at_ms": AT_MS + 1}])
+    assert Output(out).at_ms == AT_MS
+    (out / "versions" / "000000000001" / "_complete").touch()
+    assert Output(out).at_ms == AT_MS + 1

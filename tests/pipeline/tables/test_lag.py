@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import lag
@@ -312,3 +314,30 @@ def test_a_topic_that_was_created_again() -> None:
         "oldest_unread_age_ms",
     )  # fmt: skip
     assert found == [("g", 2, 2, "OK", 2000), ("without id", 1, 3, "OK", 2000)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "kept"),
+    [
+        # Records 0 to 2 without an id are of a deleted topic, as the new topic has its own.
+        ((0, 1, 2), (0, 1), [(0, "NEW"), (1, "NEW")]),
+        # The same topic got an id after offset 1, or has none yet.
+        ((0, 1), (2, 3), [(0, None), (1, None), (2, "NEW"), (3, "NEW")]),
+        ((0, 1), (), [(0, None), (1, None)]),
+    ],
+)
+def test_records_of_bronze_without_topic_ids(
+    before: tuple[int, ...], now: tuple[int, ...], kept: list[tuple[int, str | None]]
+) -> None:
+    """Records without an id do not count from the first record of the current topic on."""
+    made = bronze(
+        topic_records=[
+            *records("t", 0, *((offset, -90_000) for offset in before)),
+            *records("t", 1, (9, -90_000)),
+            *({**row, "topic_id": "NEW"} for row in records("t", 0, *((o, -1) for o in now))),
+        ],
+        partition_ends=[ends("t", 0, 0, 9, topic_id="NEW"), ends("t", 1, 0, 10)],
+    )
+    found = made.topic_records.select("partition", "offset", "topic_id").collect().rows()
+    assert sorted(row[1:] for row in found if row[0] == 0) == kept
+    assert [row[1:] for row in found if row[0] == 1] == [(9, None)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pipeline import schema
 from pipeline.inputs import Questions
 from pipeline.tables import rates
@@ -101,8 +103,12 @@ EXPECTED = [
 ]
 
 
-def test_rates_in_the_window() -> None:
-    """Each reader has the expected rates; a Spark query's batches count as commits do."""
+@pytest.mark.parametrize("allowed_lag", [0, 10, 10_000])
+def test_rates_in_the_window(allowed_lag: int) -> None:
+    """Each reader has the expected rates; a Spark query's batches count as commits do.
+
+    Rates are the same for every allowed lag.
+    """
     made = bronze(
         offsets_log=COMMITS,
         topic_records=RECORDS,
@@ -111,7 +117,7 @@ def test_rates_in_the_window() -> None:
     )
     expected = [("g", topic, 0, WINDOW_MS, *more) for topic, *more in EXPECTED]
     expected.append(("spark:q1", "growing", 0, WINDOW_MS, *EXPECTED[2][1:]))
-    questions = Questions(AT_MS, window_ms=WINDOW_MS, patience_ms=30_000)
+    questions = Questions(AT_MS, window_ms=WINDOW_MS, patience_ms=30_000, allowed_lag=allowed_lag)
     assert rows_of(rates.make(made, questions), schema.RATES) == expected
 
 

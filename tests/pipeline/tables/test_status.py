@@ -6,9 +6,10 @@ the lag that Burrow saw at each commit, the lag and the time of the evaluation, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 
 from pipeline import schema
@@ -489,7 +490,7 @@ def _timeline(minutes: float) -> tuple[list[Row], list[Row], list[Row]]:
 @pytest.mark.parametrize("window_hours", [1, 24])
 @pytest.mark.parametrize("minutes", [1, 3, 9])
 def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_hours: int) -> None:
-    """Verdicts do not depend on the window: a group that was healthy for an hour is told at once.
+    """A group that was healthy for an hour is reported at once, also with a long window.
 
     Before, the group is not said to be on its way. The forecast of loss knows that such a reader
     does not catch up.
@@ -514,3 +515,112 @@ def test_an_alarm_comes_within_three_minutes_of_its_cause(minutes: int, window_h
         assert {row for row in losses if row[0] in stopped} == {
             (topic, "at_risk", None) for topic in stopped
         }
+
+
+def _readers(
+    cases: Mapping[str, tuple[float, Sequence[float], Sequence[float]]],
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return rows of live readers that commit at ten steps up to the instant.
+
+    A case has the seconds of a step, the records written before each step, and the lags.
+    """
+    log, records, ends = [], [], []
+    for name, (seconds, written, lags) in cases.items():
+        log.append(generation(name, AT_MS - 20 * HOUR_MS, 1, 1, member("m", {name: [0]})))
+        log_end = 10_000
+        for number, (count, unread) in enumerate(zip(written, lags, strict=True)):
+            at_ms = AT_MS - round((len(lags) - 1 - number) * seconds * SECOND_MS)
+            before, log_end = log_end, log_end + int(count)
+            records += [
+                _record(name, offset, at_ms - round((log_end - offset) * seconds / count * 1000))
+                for offset in range(before, log_end)
+            ]
+            log.append(commit(name, at_ms, 10 + number, f"{name}-0", log_end - int(unread)))
+        ends.append(_end(name, log_end))
+    return log, records, ends
+
+
+def test_a_small_rise_of_the_lag_is_no_warning() -> None:
+    """Jitter, beats with the producer's batches and growing traffic are OK; a slow reader is not.
+
+    A reader that is slower by one percent is reported once it is late by more than the patience.
+    """
+    ramp = [100 + 20 * step for step in range(10)]
+    cases: dict[str, tuple[float, Sequence[float], Sequence[float]]] = {
+        "jitter": (11.9, [100] * 10, [1] * 9 + [2]),
+        "few records": (11.9, [1] * 10, [1] * 9 + [2]),
+        "beats": (11.9, [100] * 10, [10 + 9 * step for step in range(10)]),
+        "ramp": (11.9, ramp, [count * 5 / 12 for count in ramp]),
+        "jitter, hour": (300, [100] * 10, [1] * 9 + [2]),
+        "slow": (11.9, [100] * 10, [10 + 15 * step for step in range(10)]),
+        "slow for hours": (300, [100] * 10, [90 + step for step in range(10)]),
+    }
+    log, records, ends = _readers(cases)
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=ends)
+    made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "topic", "status")
+    found = {topic: verdict for topic, verdict in made if topic is not None}
+    warned = {"slow", "slow for hours"}
+    assert found == {name: "WARN" if name in warned else "OK" for name in cases}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "verdict"), [(0.5, "OK"), (3, "OK"), (4.5, "OK"), (9, "OK"), (11, "STOP")]
+)
+def test_a_job_that_runs_every_five_minutes_may_be_silent_for_ten(
+    minutes: float, verdict: str
+) -> None:
+    """A group that is empty between its jobs is a STOP only after twice its usual silence."""
+    log, records = [], []
+    for number in range(10):
+        at_ms = AT_MS - round((minutes + 5 * (9 - number)) * MINUTE_MS)
+        begun_ms = at_ms - 10 * SECOND_MS
+        log += [
+            generation("job", begun_ms, 10 * number, 2 * number + 1, member("m", {"job": [0]})),
+            commit("job", at_ms, 10 * number + 1, "job-0", 300 * (number + 1)),
+            generation("job", at_ms, 10 * number + 2, 2 * number + 2),
+        ]
+        records += [
+            _record("job", 300 * number + second, at_ms - (299 - second) * SECOND_MS)
+            for second in range(300)
+        ]
+    records += [_record("job", 3000 + number, AT_MS - 1000 * (20 - number)) for number in range(20)]
+    waits_ms = AT_MS - round(minutes * MINUTE_MS) + 1000
+    records[-20]["timestamp_ms"] = waits_ms
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("job", 3020)])
+    made = rows_of(status.make(frames, Questions(at_ms=AT_MS)), schema.STATUS, "topic", "status")
+    assert [found for topic, found in made if topic is not None] == [verdict]
+
+
+def test_commits_after_the_log_ends_were_read_do_not_count() -> None:
+    """A stream that stopped between a micro-batch and its refresh leaves commits above the ends."""
+    log = [
+        commit("g", AT_MS - 5 * SECOND_MS, 1, "t-0", 2),
+        commit("g", AT_MS + SECOND_MS, 2, "t-0", 500),
+    ]
+    records = [_record("t", offset, AT_MS - 6 * SECOND_MS) for offset in range(3)]
+    records.append(_record("t", 700, AT_MS - 10 * HOUR_MS))  # the producer's clock is late
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 3)])
+
+    def made(read_ms: int | None) -> list[tuple[Any, ...]]:
+        questions = Questions(AT_MS, read_ms=read_ms)
+        rows = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status", "lag")
+        return [row[1:] for row in rows if row[0] is not None]
+
+    assert made(None) == [("WARN", 0)]
+    assert made(AT_MS) == [("OK", 1)]
+    ages = lag.make(frames, Questions(AT_MS, read_ms=AT_MS))
+    assert frames.topic_records.select(pl.col("offset").max()).collect().item() == 2
+    assert rows_of(ages, schema.LAG, "oldest_unread_age_ms") == [(6000,)]
+
+
+@pytest.mark.parametrize(("window_hours", "verdict"), [(1, "STOP"), (24, "OK"), (4, "STOP")])
+def test_without_a_known_wait_the_limit_is_a_tenth_of_the_window(
+    window_hours: int, verdict: str
+) -> None:
+    """A standalone reader with one commit is judged by the window, as nothing else is known."""
+    log = [commit("g", AT_MS - 90 * MINUTE_MS, 1, "t-0", 1)]
+    records = [_record("t", 0, AT_MS - 91 * MINUTE_MS), _record("t", 1, AT_MS - 30 * MINUTE_MS)]
+    frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 2)])
+    questions = Questions(AT_MS, window_ms=window_hours * HOUR_MS)
+    made = rows_of(status.make(frames, questions), schema.STATUS, "topic", "status")
+    assert [found for topic, found in made if topic is not None] == [verdict]

@@ -8,6 +8,7 @@ and `cluster_reset` empties a cluster.
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
@@ -46,6 +47,12 @@ class Handover(NamedTuple):
     own_directory: OwnDirectory | None
     listeners: Mapping[int, tuple[Listener, ...]]
     sockets: Sockets
+
+    def close(self) -> None:
+        """Close the sockets, if no cluster takes over."""
+        for by_listener in self.sockets.values():
+            for bound in chain.from_iterable(by_listener.values()):
+                bound.close()
 
 
 class Cluster:

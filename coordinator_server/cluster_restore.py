@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import sys
 from contextlib import suppress
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,10 @@ _COLLECT_SECONDS = 1.0
 """Delay before the memory of a closed cluster is freed, so that no request refers to it."""
 
 
+class NotRestoredError(Exception):
+    """The cluster was not replaced; nothing has changed."""
+
+
 class ServedCluster:
     """The cluster that a process serves. Call `start` first and `stop` at the end.
 
@@ -51,6 +57,8 @@ class ServedCluster:
         self._new_cluster = new_cluster
         self._replacing: asyncio.Task[float] | None = None
         self._is_closed = False
+        self.is_stopping = False
+        """Whether the process is about to stop, so that no replacement may begin."""
         self.cluster = self._started(None)
 
     def _started(self, handover: Handover | None) -> Cluster:
@@ -68,6 +76,7 @@ class ServedCluster:
 
     async def stop(self) -> None:
         """Finish a replacement in progress, and stop the cluster. Raises StorageError."""
+        self.is_stopping = True
         if self._replacing is not None:
             await asyncio.wait((self._replacing,))
         if not self._is_closed:
@@ -76,8 +85,9 @@ class ServedCluster:
     async def restore(self) -> float:
         """Replace the cluster by one with the staged data; return how many seconds this took.
 
-        The replacement runs on if the caller is cancelled. Raises StorageError, OSError if nothing
-        has changed, StartError if the new cluster cannot start.
+        The replacement runs on if the caller is cancelled, so the staged data belongs to it: the
+        data of a replacement that fails is removed here. Raises NotRestoredError if nothing has
+        changed, StartError if the new cluster cannot start.
         """
         self._replacing = asyncio.get_running_loop().create_task(self._restore())
         return await asyncio.shield(self._replacing)
@@ -86,34 +96,54 @@ class ServedCluster:
         former = self.cluster
         async with former.changing:
             started_s = perf_counter()
-            former.servers.hold_requests()
+            handover = await self._commit(former)
+            is_served = False
             try:
-                commit(former)
-            except (StorageError, OSError):
-                former.servers.release_requests()
-                raise
-            self.prepare()
-            await asyncio.sleep(0)  # requests that `prepare` has cancelled end
-            handover = former.handover()
-            self._is_closed = True
-            with suppress(StorageError):  # the data is about to be replaced
-                await former.close(CLOSING_SECONDS)
-        del former
-        is_served = False
-        try:
-            self.cluster = self._started(handover)
-            self._is_closed = False
-            await self.cluster.listen(handover)
-            is_served = True
-        finally:
-            if not is_served:  # also after a bug: the process must not run on without a cluster
-                error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
-                self.failed.set_exception(error)
-        self.use(self.cluster)
+                self.prepare()
+                await asyncio.sleep(0)  # requests that `prepare` has cancelled end
+                self._is_closed = True
+                with suppress(StorageError):  # the data is about to be replaced
+                    await former.close(CLOSING_SECONDS)
+                self.cluster = self._started(handover)
+                self._is_closed = False
+                await self.cluster.listen(handover)
+                self.use(self.cluster)
+                is_served = True
+            finally:
+                if not is_served:  # also after a bug: the process must not run on without a cluster
+                    error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
+                    self.failed.set_exception(error)
         duration_s = perf_counter() - started_s
         LOG.emit("cluster.restored", duration_ms=round(duration_s * 1000))
         asyncio.get_running_loop().call_later(_COLLECT_SECONDS, _collect)
         return duration_s
+
+    async def _commit(self, former: Cluster) -> Handover:
+        """Make the staged data those of the next start. Raises NotRestoredError."""
+        handover, is_committed = None, False
+        former.servers.hold_requests()
+        try:
+            if self.is_stopping:
+                raise NotRestoredError("the broker is stopping")
+            handover = former.handover()
+            commit(former)
+            is_committed = True
+        except (StorageError, OSError, StartError) as error:
+            raise NotRestoredError(str(error)) from error
+        finally:
+            if not is_committed:
+                former.servers.release_requests()
+                if handover is not None:
+                    handover.close()
+                with suppress(OSError):
+                    await remove(Path(former.topics.volume()[0], replacement.STAGED))
+        return handover
+
+
+async def remove(directory: Path) -> None:
+    """Remove a directory, if it exists, in a thread. Raises OSError."""
+    if directory.exists():
+        await asyncio.to_thread(shutil.rmtree, directory)
 
 
 def commit(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -185,10 +186,13 @@ class SocketServer:
         self._gate.settings_changed()
         self.connections.settings_changed()
 
-    def duplicates(self) -> dict[str, list[socket.socket]]:
-        """Return second sockets for the addresses by listener, which keep the addresses open."""
+    def duplicates(self, undo: ExitStack) -> dict[str, list[socket.socket]]:
+        """Return second sockets for the addresses by listener, which keep the addresses open.
+
+        `undo` closes the sockets. Raises OSError.
+        """
         return {
-            name: [acceptor.duplicate() for acceptor in listener.acceptors]
+            name: [undo.enter_context(acceptor.duplicate()) for acceptor in listener.acceptors]
             for name, listener in self._open.items()
         }
 
@@ -240,8 +244,14 @@ class SocketServers:
         server.close_inherited()
 
     def duplicates(self) -> Sockets:
-        """Return second sockets for all addresses, which keep the addresses open."""
-        return {node_id: server.duplicates() for node_id, server in self.by_id.items()}
+        """Return second sockets for all addresses, which keep the addresses open.
+
+        If this raises OSError, no second socket stays open.
+        """
+        with ExitStack() as undo:
+            sockets = {node_id: server.duplicates(undo) for node_id, server in self.by_id.items()}
+            undo.pop_all()
+        return sockets
 
     def follow(self) -> Steps:
         """Open and close listeners to match the settings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import random
 import socket
@@ -11,6 +12,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
@@ -19,15 +21,16 @@ import pytest
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.cluster import Cluster, Handover
-from coordinator_server.cluster_restore import ServedCluster
+from coordinator_server.cluster_restore import NotRestoredError, ServedCluster
 from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
+from coordinator_server.control import snapshots
 from coordinator_server.control.shapes.cluster import SnapshotToRestore
-from coordinator_server.net.acceptor import StartError
+from coordinator_server.net.acceptor import Acceptor, StartError
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
 from coordinator_server.tools.restore import restore
-from storage.errors import StorageError
+from coordinator_server.topics.manager import new_topic_id
 from storage.local_disk import LocalDisk
 from storage.replacement import STAGED, commit
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
@@ -352,6 +355,111 @@ def restore_for_ever(api: ControlApi, body: Any) -> None:
 # --- inside the process ---------------------------------------------------------------------------
 
 
+def served_cluster(directory: Path) -> ServedCluster:
+    """Return a cluster with its data in a directory, and without topics."""
+    listeners = "PLAINTEXT://127.0.0.1:0"
+    config = Config(overrides={"log.dirs": str(directory), "listeners": listeners})
+    return ServedCluster(lambda handover: compose(config, SystemClock(), handover=handover))
+
+
+def stage(directory: Path) -> None:
+    """Stage data with the topic `new` in a data directory."""
+    staged = Config(overrides={"log.dirs": str(directory / STAGED)})
+    logs = compose(staged, SystemClock()).shared.logs
+    logs.create_topic("new", new_topic_id(), 1, {})
+    logs.close()
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_restore_whose_request_ends_owns_the_staged_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopping: bool
+) -> None:
+    """The request ends while the restore waits for the cluster; the copy stays until it ends.
+
+    A process that stops does not begin a restore, and removes the copy.
+    """
+
+    async def copied(*_: object) -> list[str]:
+        stage(tmp_path)
+        return []
+
+    async def directory(_: object) -> Path:
+        return tmp_path / "snapshot"
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        state = SimpleNamespace(served=served, restoring=None)
+        request: Any = SimpleNamespace(state=state, cluster=served.cluster)
+        async with served.cluster.changing:
+            asking = asyncio.create_task(snapshots.restore(request))
+            while not (tmp_path / STAGED).exists():
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            await asyncio.wait((asking,))
+            assert (tmp_path / STAGED / "topics.json").exists()
+            served.is_stopping = is_stopping
+        former = served.cluster
+        while served.cluster is former and not is_stopping:
+            await asyncio.sleep(0.01)
+        await served.stop()
+        assert not (tmp_path / STAGED).exists()
+
+    monkeypatch.setattr(snapshots, "_output_of", copied)
+    monkeypatch.setattr(snapshots, "_directory", directory)
+    asyncio.run(run())
+    assert ('"new"' in (tmp_path / "topics.json").read_text()) != is_stopping
+
+
+def test_an_error_before_the_commit_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without free descriptors the restore fails, and the broker answers as before."""
+
+    def failing(_: Acceptor) -> socket.socket:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        (address,) = await served.listen()
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Acceptor, "duplicate", failing)
+            with pytest.raises(NotRestoredError, match="too many"):
+                await served.restore()
+        assert not list(tmp_path.glob("restore.*"))
+        with socket.create_connection((address.host, address.port), 5) as client:
+            client.sendall(API_VERSIONS_REQUEST)
+            assert await asyncio.to_thread(client.recv, 4)
+        assert not served.failed.done()
+        await served.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("step", ["prepare", "close", "use"])
+def test_an_error_after_the_commit_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Also a bug: the process must not run on without a cluster."""
+
+    def failing(*_: object) -> None:
+        raise RuntimeError(f"a bug in {step}")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster if step == "close" else served, step, failing)
+            with pytest.raises(RuntimeError):
+                await served.restore()
+        assert f"a bug in {step}" in str(served.failed.exception())
+        await served.stop()
+
+    asyncio.run(run())
+
+
 def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> None:
     """No closed cluster stays in memory; a client that connects meanwhile is served."""
 
@@ -393,7 +501,7 @@ def test_data_that_cannot_be_served_ends_the_process(tmp_path: Path) -> None:
         )
         served = ServedCluster(lambda handover: compose(config, SystemClock(), handover=handover))
         await served.listen()
-        with pytest.raises((StorageError, OSError)):
+        with pytest.raises(NotRestoredError):
             await served.restore()  # nothing is staged
         assert not served.failed.done()
         (tmp_path / STAGED).mkdir()

@@ -25,6 +25,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
     for node_id in cluster.node_ids:
         await cluster.start_broker(node_id)
     async with cluster.changing:
+        cluster.check_open()
         servers = cluster.servers
         new_servers = {
             node_id: cluster.new_server(cluster.brokers[node_id])

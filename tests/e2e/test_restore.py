@@ -19,20 +19,33 @@ import confluent_kafka
 import kafka
 import pytest
 
+from coordinator_server.apis import alter_client_quotas
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.cluster import Cluster, Handover
+from coordinator_server.cluster_reset import reset
 from coordinator_server.cluster_restore import NotRestoredError, ServedCluster
 from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
 from coordinator_server.control import snapshots
+from coordinator_server.control.local import LocalCall, LocalConnection, ask
 from coordinator_server.control.shapes.cluster import SnapshotToRestore
 from coordinator_server.net.acceptor import Acceptor, StartError
+from coordinator_server.security.principal import ANONYMOUS
+from coordinator_server.steps import Steps
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
 from coordinator_server.tools.restore import restore
 from coordinator_server.topics.manager import new_topic_id
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
+from protocol.registry import SPEC_BY_NAME
 from storage.local_disk import LocalDisk
 from storage.replacement import STAGED, commit
+from storage.security_state import CHANGES_FILE
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
 
 
@@ -434,6 +447,61 @@ def test_an_error_before_the_commit_changes_nothing(
         assert not served.failed.done()
         await served.stop()
 
+    asyncio.run(run())
+
+
+def test_work_of_the_former_cluster_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name that resolves late, a long request and a stop of a broker change nothing."""
+    may_resolve, steps = threading.Event(), list[None]()
+
+    def resolved(hosts: Any) -> dict[str, str]:
+        may_resolve.wait(20)
+        return dict.fromkeys(hosts, "127.0.0.1")
+
+    def endless() -> Steps:
+        while True:
+            steps.append(None)
+            yield
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        former = served.cluster
+        request: Any = SimpleNamespace(
+            cluster=former, principal=ANONYMOUS, client_host="/127.0.0.1", user=None
+        )
+        entity = AlteredQuotaEntity(entity_type="ip", entity_name="late.example")
+        limit = QuotaOperation(key="connection_creation_rate", value=5.0, remove=False)
+        message = AlterClientQuotasRequest(
+            entries=[AlterQuotaEntry(entity=[entity], ops=[limit])], validate_only=False
+        )
+        asking = asyncio.create_task(ask(request, "AlterClientQuotas", message))
+        call = LocalCall(LocalConnection(request, 1), SPEC_BY_NAME["AlterClientQuotas"], message, 1)
+        call.run(endless())
+        await asyncio.sleep(0.05)
+        stopping = list[asyncio.Task[None]]()
+
+        def prepare() -> None:
+            asking.cancel()
+            stopping.append(asyncio.create_task(former.stop_broker(1)))
+
+        served.prepare = prepare
+        stage(tmp_path)
+        await served.restore()
+        may_resolve.set()
+        count = len(steps)
+        await asyncio.wait_for(stopping[0], 5)
+        with pytest.raises(StartError, match="the cluster is closed"):
+            await former.start_broker(1)
+        with pytest.raises(StartError, match="the cluster is closed"):
+            await reset(former)
+        await asyncio.sleep(0.1)
+        assert len(steps) == count
+        assert (former.local_work, list(former.brokers)) == (set(), [1])
+        assert not (tmp_path / CHANGES_FILE).exists()
+        await served.stop()
+
+    monkeypatch.setattr(alter_client_quotas, "_resolved", resolved)
     asyncio.run(run())
 
 

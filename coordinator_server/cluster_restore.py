@@ -78,7 +78,7 @@ class ServedCluster:
         """Finish a replacement in progress, and stop the cluster. Raises StorageError."""
         self.is_stopping = True
         if self._replacing is not None:
-            await asyncio.wait((self._replacing,))
+            await asyncio.gather(self._replacing, return_exceptions=True)
         if not self._is_closed:
             await self.cluster.stop()
 

@@ -9,6 +9,7 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -368,11 +369,16 @@ def restore_for_ever(api: ControlApi, body: Any) -> None:
 # --- inside the process ---------------------------------------------------------------------------
 
 
-def served_cluster(directory: Path) -> ServedCluster:
+def served_cluster(
+    directory: Path, hosts: Sequence[str] = ("127.0.0.1",), **settings: str
+) -> ServedCluster:
     """Return a cluster with its data in a directory, and without topics."""
-    listeners = "PLAINTEXT://127.0.0.1:0"
-    config = Config(overrides={"log.dirs": str(directory), "listeners": listeners})
-    return ServedCluster(lambda handover: compose(config, SystemClock(), handover=handover))
+
+    def new_cluster(handover: Handover | None) -> Cluster:
+        settings.update({"log.dirs": str(directory), "listeners": f"PLAINTEXT://{hosts[0]}:0"})
+        return compose(Config(overrides=settings), SystemClock(), handover=handover)
+
+    return ServedCluster(new_cluster)
 
 
 def stage(directory: Path) -> None:
@@ -505,6 +511,50 @@ def test_work_of_the_former_cluster_ends(tmp_path: Path, monkeypatch: pytest.Mon
     asyncio.run(run())
 
 
+def test_a_taken_port_of_a_stopped_broker_changes_nothing(tmp_path: Path) -> None:
+    """The restore fails before the commit; with the port free again all brokers start."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path, **{"broker.count": "2"})
+        await served.listen()
+        await served.cluster.stop_broker(2)
+        (address,) = served.cluster.servers.addresses(2)
+        stage(tmp_path)
+        with (
+            socket.create_server((address.host, address.port)),
+            pytest.raises(NotRestoredError, match="cannot listen"),
+        ):
+            await served.restore()
+        assert list(served.cluster.brokers) == [1]
+        stage(tmp_path)
+        await served.restore()
+        assert list(served.cluster.brokers) == [1, 2]
+        assert served.cluster.servers.addresses(2) == (address,)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_listener_with_another_host_moves(tmp_path: Path) -> None:
+    """The new settings have the same port and another host: the broker listens there only."""
+
+    async def run() -> None:
+        hosts = ["127.0.0.1"]
+        served = served_cluster(tmp_path, hosts)
+        (address,) = await served.listen()
+        hosts[0] = "127.0.0.2"
+        stage(tmp_path)
+        await served.restore()
+        (now,) = served.cluster.servers.addresses(1)
+        assert now.host == "127.0.0.2"
+        socket.create_connection((now.host, now.port), 5).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address.host, address.port), 5)
+        await served.stop()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("step", ["prepare", "close", "use"])
 def test_an_error_after_the_commit_ends_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -554,7 +604,8 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
             client.close()
         await asyncio.sleep(0.1)
         gc.collect()
-        assert sum(isinstance(one, Cluster) for one in gc.get_objects()) == 1
+        clusters = [one for one in gc.get_objects() if isinstance(one, Cluster)]
+        assert [one.config.data_directory for one in clusters].count(str(tmp_path)) == 1
         await served.stop()
 
     asyncio.run(run())

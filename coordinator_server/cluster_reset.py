@@ -57,8 +57,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         await asyncio.gather(*[server.disconnect() for server in former])
         if cluster.shared.counts is not None:
             await asyncio.sleep(0)  # the aborted connections have ended then
-            for counts in cluster.shared.counts.brokers():
-                counts.recently_closed.clear()
+            cluster.shared.counts.forget_closed()
     LOG.emit("cluster.reset", **removed)
     return removed
 

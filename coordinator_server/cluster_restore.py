@@ -23,12 +23,12 @@ from storage.errors import StorageError
 from storage.topic_catalogue import TopicCatalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from coordinator_server.cluster import Cluster, Handover
     from coordinator_server.config.config import Listener
 
-    Prepare = Callable[[], None]
+    Prepare = Callable[[], Awaitable[None]]
     Use = Callable[[Cluster], None]
 
 CLOSING_SECONDS = 0.3
@@ -46,14 +46,14 @@ class ServedCluster:
     """The cluster that a process serves. Call `start` first and `stop` at the end.
 
     `new_cluster(handover)` builds a cluster. `failed` is resolved if a replacement has failed in
-    such a way that the process serves nothing any more. `prepare` is called before a replacement,
-    and `use` with the new cluster afterwards.
+    such a way that the process serves nothing any more. `prepare` is called before the
+    cluster is closed, and `use` with the new cluster afterwards.
     """
 
     def __init__(self, new_cluster: Callable[[Handover | None], Cluster]) -> None:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.prepare: Prepare = _nothing
-        self.use: Use = _nothing
+        self.prepare: Prepare = _prepared
+        self.use: Use = _used
         self._new_cluster = new_cluster
         self._replacing: asyncio.Task[float] | None = None
         self._is_closed = False
@@ -99,11 +99,13 @@ class ServedCluster:
             handover = await self._commit(former)
             is_served = False
             try:
-                self.prepare()
-                await asyncio.sleep(0)  # requests that `prepare` has cancelled end
+                await self.prepare()
                 self._is_closed = True
                 with suppress(StorageError):  # the data is about to be replaced
                     await former.close(CLOSING_SECONDS)
+                if former.shared.counts is not None:
+                    await asyncio.sleep(0)  # the closed connections have ended then
+                    former.shared.counts.forget_closed()
                 self.cluster = self._started(handover)
                 self._is_closed = False
                 await self.cluster.listen(handover)
@@ -178,7 +180,11 @@ def commit(cluster: Cluster) -> None:
     replacement.commit(logs.disk, logs.path)
 
 
-def _nothing(*_: object) -> None:
+async def _prepared() -> None:
+    pass
+
+
+def _used(_: Cluster) -> None:
     pass
 
 

@@ -9,7 +9,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -220,6 +220,22 @@ def _fast(dot: str) -> dict[str, Any]:
     return {name.replace(".", dot): value for name, value in settings.items()}
 
 
+def test_a_restore_without_a_running_broker(tmp_path: Path) -> None:
+    """All brokers start, and the list of closed connections is empty."""
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("orders", b"a").get(20)
+        snapshot = taken(broker, tmp_path / "snapshot")
+        producer.close()
+        wait_for(lambda: broker.api.connections_list(closed=True)["connections"], "the producer")
+        broker.api.brokers_stop(1)
+        broker.api.restore(snapshot)
+        assert broker.api.cluster_show()["running"] == 1
+        assert broker.api.connections_list(closed=True)["connections"] == []
+        assert values(broker, "orders", 1) == [b"a"]
+
+
 @pytest.mark.real_time
 def test_clients_carry_on(tmp_path: Path) -> None:
     """Producers and consumers, classic and KIP-848, go on by themselves."""
@@ -268,37 +284,56 @@ def test_requests_that_wait_end_and_events_end(tmp_path: Path) -> None:
 
 
 def test_other_requests_get_503_or_their_answer(tmp_path: Path) -> None:
-    """Requests to the control server during a restore fail only with 503; a second restore: 409."""
+    """Requests during a restore fail only with 503, a second restore also with 409.
+
+    Changes in progress leave nothing behind.
+    """
     with Broker() as broker:
+        api = broker.api
         broker.create_topic("orders", 1)
         snapshot = taken(broker, tmp_path / "snapshot")
-        stopping, found = threading.Event(), list[tuple[int | None, str]]()
+        stopping, found = threading.Event(), list[tuple[str, int | None, str]]()
         restored: list[Any] = []
 
-        def ask() -> None:
+        def repeat(name: str, request: Callable[[int], object]) -> None:
+            number = 0
             while not stopping.is_set():
+                number += 1
                 try:
-                    assert "orders" in broker.topics()
+                    request(number)
                 except BrokerError as error:
-                    found.append((error.status, str(error)))
+                    found.append((name, error.status, str(error)))
 
-        def put_back() -> None:
-            while not stopping.is_set():
-                try:
-                    restored.append(broker.api.restore(snapshot))
-                except BrokerError as error:
-                    found.append((error.status, str(error)))
+        def limit(number: int) -> None:
+            change: Any = {"entity": {"user": f"u{number}"}, "set": {"producer_byte_rate": 1e6}}
+            api.quotas_alter(change)
 
-        works = (ask, put_back, put_back)
-        threads = [threading.Thread(target=one, daemon=True) for one in works]
+        def create(number: int) -> None:
+            api.topics_create(f"t{number}", {"partitions": 50})
+
+        requests: dict[str, Callable[[int], object]] = {
+            "topics": lambda _: broker.topics()["orders"],
+            "limit": limit,
+            "create": create,
+            "first": lambda _: restored.append(api.restore(snapshot)),
+            "second": lambda _: restored.append(api.restore(snapshot)),
+        }
+        threads = [
+            threading.Thread(target=repeat, args=one, daemon=True) for one in requests.items()
+        ]
         for thread in threads:
             thread.start()
         wait_for(lambda: len(restored) >= 4, "some restores", 60)
         stopping.set()
         for thread in threads:
             thread.join(20)
-        assert {status for status, _ in found} <= {409, 503}, found
+        statuses = {(name in ("first", "second"), status) for name, status, _ in found}
+        assert statuses <= {(True, 409), (True, 503), (False, 503)}, found
+        assert (True, 409) in statuses
+        assert (False, 503) in statuses
+        api.restore(snapshot)
         assert broker.topics() == {"orders": 1}
+        assert api.quotas_list()["quotas"] == []
 
 
 def test_a_snapshot_that_cannot_be_restored_changes_nothing(tmp_path: Path) -> None:
@@ -487,7 +522,7 @@ def test_work_of_the_former_cluster_ends(tmp_path: Path, monkeypatch: pytest.Mon
         await asyncio.sleep(0.05)
         stopping = list[asyncio.Task[None]]()
 
-        def prepare() -> None:
+        async def prepare() -> None:
             asking.cancel()
             stopping.append(asyncio.create_task(former.stop_broker(1)))
 

@@ -163,16 +163,17 @@ def commit(cluster: Cluster) -> None:
     records = []
     for record in catalogue.topics.values():
         topic = topics.topic(record.name)
-        if topic is None or not (record.leadership or len(cluster.node_ids) == 1):
+        if topic is None:
             continue
         for partition in topic.partitions:
             key = partition.topic_name, partition.index
             known[key] = max(known.get(key, 0), partition.epoch)
+        factor = topics.default_factor(record.name)
         leadership = tuple(
             placement._replace(
                 leader_epoch=1 + max(placement.leader_epoch, known.get((record.name, index), 0))
             )
-            for index, placement in enumerate(topics.leadership.at_start(record, 1))
+            for index, placement in enumerate(topics.leadership.at_start(record, factor))
         )
         records.append(record._replace(leadership=leadership))
     if records:

@@ -570,6 +570,27 @@ def test_a_taken_port_of_a_stopped_broker_changes_nothing(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
+def test_leader_epochs_rise_also_without_stored_leadership(tmp_path: Path) -> None:
+    """The snapshot is that of a process with one broker, and the cluster has several."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path, **{"broker.count": "2"})
+        await served.listen()
+        epochs = []
+        for _ in range(3):
+            stage(tmp_path)
+            await served.restore()
+            topic = served.cluster.topics.topic("new")
+            assert topic is not None
+            (partition,) = topic.partitions
+            await served.cluster.stop_broker(partition.leader_id)
+            epochs.append(partition.epoch)
+        assert epochs == sorted(set(epochs))
+        await served.stop()
+
+    asyncio.run(run())
+
+
 def test_a_listener_with_another_host_moves(tmp_path: Path) -> None:
     """The new settings have the same port and another host: the broker listens there only."""
 

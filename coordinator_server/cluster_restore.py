@@ -12,12 +12,14 @@ import gc
 import shutil
 import sys
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.events.log import LOG
-from coordinator_server.net.acceptor import StartError
+from coordinator_server.net.acceptor import StartError, bind
 from storage import replacement
 from storage.errors import StorageError
 from storage.topic_catalogue import TopicCatalogue
@@ -128,7 +130,7 @@ class ServedCluster:
             if self.is_stopping:
                 raise NotRestoredError("the broker is stopping")
             handover = former.handover()
-            commit(former)
+            commit(former, handover)
             is_committed = True
         except (StorageError, OSError, StartError) as error:
             raise NotRestoredError(str(error)) from error
@@ -148,14 +150,15 @@ async def remove(directory: Path) -> None:
         await asyncio.to_thread(shutil.rmtree, directory)
 
 
-def commit(cluster: Cluster) -> None:
-    """Make the staged data those of the next start. Raises StorageError, OSError.
+def commit(cluster: Cluster, handover: Handover) -> None:
+    """Make the staged data those of the next start. Raises StorageError, OSError, StartError.
 
     The staged data continues what clients rely on: no producer id is given out twice, and the
     leader epochs of topics rise, as after an unclean election of a replica that is behind.
     """
     logs, topics = cluster.shared.logs, cluster.topics
     catalogue = TopicCatalogue(logs.disk, f"{logs.path}/{replacement.STAGED}")
+    _bind_new_listeners(cluster, catalogue, handover)
     used_ids = logs.catalogue.next_producer_id - catalogue.next_producer_id
     if used_ids > 0:
         catalogue.take_producer_ids(used_ids)
@@ -179,6 +182,21 @@ def commit(cluster: Cluster) -> None:
     if records:
         catalogue.put(records)
     replacement.commit(logs.disk, logs.path)
+
+
+def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: Handover) -> None:
+    """Add sockets for listeners that only the dynamic configs in `catalogue` have.
+
+    Raises StartError if a port is taken, unless by this process, which frees the port in time.
+    """
+    configs = {node_id: copy(config) for node_id, config in cluster.shared.configs.items()}
+    DynamicConfigs(catalogue, configs)
+    own_ports = {listener.port for known in handover.listeners.values() for listener in known}
+    for node_id, config in configs.items():
+        names = {listener.name for listener in config.listeners_of_start()}
+        for listener in config.listeners():
+            if listener.name in names and listener.port not in own_ports | {0}:
+                handover.sockets[node_id][listener] = bind(listener)
 
 
 async def _prepared() -> None:

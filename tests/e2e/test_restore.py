@@ -416,11 +416,13 @@ def served_cluster(
     return ServedCluster(new_cluster)
 
 
-def stage(directory: Path) -> None:
-    """Stage data with the topic `new` in a data directory."""
+def stage(directory: Path, listeners: str | None = None) -> None:
+    """Stage data with the topic `new` in a data directory, and with dynamic `listeners`."""
     staged = Config(overrides={"log.dirs": str(directory / STAGED)})
     logs = compose(staged, SystemClock()).shared.logs
     logs.create_topic("new", new_topic_id(), 1, {})
+    if listeners is not None:
+        logs.catalogue.put_broker_configs({"1": {"listeners": listeners}})
     logs.close()
 
 
@@ -565,6 +567,28 @@ def test_a_taken_port_of_a_stopped_broker_changes_nothing(tmp_path: Path) -> Non
         await served.restore()
         assert list(served.cluster.brokers) == [1, 2]
         assert served.cluster.servers.addresses(2) == (address,)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_taken_port_of_the_snapshot_changes_nothing(tmp_path: Path) -> None:
+    """The restore fails before the commit; with the port free the broker listens there."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        (address,) = await served.listen()
+        with socket.create_server(("127.0.0.1", 0)) as taken_socket:
+            port = taken_socket.getsockname()[1]
+            wanted = f"PLAINTEXT://127.0.0.1:{port}"
+            stage(tmp_path, wanted)
+            with pytest.raises(NotRestoredError, match="cannot listen"):
+                await served.restore()
+        assert served.cluster.servers.addresses(1) == (address,)
+        stage(tmp_path, wanted)
+        await served.restore()
+        assert str(served.cluster.servers.addresses(1)[0]) == wanted
+        socket.create_connection(("127.0.0.1", port), 5).close()
         await served.stop()
 
     asyncio.run(run())

@@ -8,6 +8,7 @@ and `cluster_reset` empties a cluster.
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.config.config import ConfigError
@@ -47,6 +48,12 @@ class Handover(NamedTuple):
     listeners: Mapping[int, tuple[Listener, ...]]
     sockets: Sockets
 
+    def close(self) -> None:
+        """Close the sockets, if no cluster takes over."""
+        for by_listener in self.sockets.values():
+            for bound in chain.from_iterable(by_listener.values()):
+                bound.close()
+
 
 class Cluster:
     """The brokers of the process: call `start`, optionally `listen`, and `stop` at the end.
@@ -75,6 +82,9 @@ class Cluster:
         self.servers = SocketServers(shared.address_book)
         self.new_server = new_server
         self._new_broker = new_broker
+        self.is_closed = False
+        self.local_work: set[asyncio.Task[None]] = set()
+        """Requests of the control server in progress, which `close` cancels."""
         self._is_listening = False
         self._maintenance = MaintenanceTimer(self.topics, self.clock, self.machine_clock)
         self.dynamic_configs.servers = self.servers.by_id
@@ -125,7 +135,10 @@ class Cluster:
         Connections whose clients do not read their responses are closed after `within_seconds`.
         """
         shared = self.shared
+        self.is_closed = True
         self._maintenance.stop()
+        for task in self.local_work:
+            task.cancel()
         shared.security.stop()
         self.servers.accept_no_more()
         shared.share_persister.close()
@@ -143,7 +156,7 @@ class Cluster:
     async def stop_broker(self, node_id: int) -> None:
         """Stop one broker as in a controlled shutdown: move its leadership, then disconnect."""
         async with self.changing:
-            broker = self.brokers.pop(node_id, None)
+            broker = None if self.is_closed else self.brokers.pop(node_id, None)
             if broker is None:
                 return
             server = self.servers.pop(node_id)
@@ -156,6 +169,7 @@ class Cluster:
     async def start_broker(self, node_id: int) -> None:
         """Start a stopped broker on its previous addresses. Raises StartError."""
         async with self.changing:
+            self.check_open()
             if node_id in self.brokers:
                 return
             broker = self._new_broker(self.shared.configs[node_id], self.stop_broker)
@@ -169,6 +183,11 @@ class Cluster:
             self.brokers.add(broker)
             moved = self.topics.leadership.start_node(node_id, self.topics.all_topics())
             LOG.emit("broker.returned", broker=node_id, partitions_moved=moved)
+
+    def check_open(self) -> None:
+        """Raise StartError if the cluster is closed: its data may belong to another cluster."""
+        if self.is_closed:
+            raise StartError("the cluster is closed")
 
     def move(self, topic: Topic, partition: Partition, node_id: int) -> None:
         """Make a running broker the leader of a partition and the coordinator of its groups."""

@@ -25,6 +25,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
     for node_id in cluster.node_ids:
         await cluster.start_broker(node_id)
     async with cluster.changing:
+        cluster.check_open()
         servers = cluster.servers
         new_servers = {
             node_id: cluster.new_server(cluster.brokers[node_id])
@@ -56,8 +57,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         await asyncio.gather(*[server.disconnect() for server in former])
         if cluster.shared.counts is not None:
             await asyncio.sleep(0)  # the aborted connections have ended then
-            for counts in cluster.shared.counts.brokers():
-                counts.recently_closed.clear()
+            cluster.shared.counts.forget_closed()
     LOG.emit("cluster.reset", **removed)
     return removed
 

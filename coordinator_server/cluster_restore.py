@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import shutil
 import sys
 from contextlib import suppress
+from copy import copy
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.events.log import LOG
-from coordinator_server.net.acceptor import StartError
+from coordinator_server.net.acceptor import StartError, bind
 from storage import replacement
 from storage.errors import StorageError
 from storage.topic_catalogue import TopicCatalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from coordinator_server.cluster import Cluster, Handover
     from coordinator_server.config.config import Listener
 
-    Prepare = Callable[[], None]
+    Prepare = Callable[[], Awaitable[None]]
     Use = Callable[[Cluster], None]
 
 CLOSING_SECONDS = 0.3
@@ -36,21 +40,27 @@ _COLLECT_SECONDS = 1.0
 """Delay before the memory of a closed cluster is freed, so that no request refers to it."""
 
 
+class NotRestoredError(Exception):
+    """The cluster was not replaced; nothing has changed."""
+
+
 class ServedCluster:
     """The cluster that a process serves. Call `start` first and `stop` at the end.
 
     `new_cluster(handover)` builds a cluster. `failed` is resolved if a replacement has failed in
-    such a way that the process serves nothing any more. `prepare` is called before a replacement,
-    and `use` with the new cluster afterwards.
+    such a way that the process serves nothing any more. `prepare` is called before the
+    cluster is closed, and `use` with the new cluster afterwards.
     """
 
     def __init__(self, new_cluster: Callable[[Handover | None], Cluster]) -> None:
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.prepare: Prepare = _nothing
-        self.use: Use = _nothing
+        self.prepare: Prepare = _prepared
+        self.use: Use = _used
         self._new_cluster = new_cluster
         self._replacing: asyncio.Task[float] | None = None
         self._is_closed = False
+        self.is_stopping = False
+        """Whether the process is about to stop, so that no replacement may begin."""
         self.cluster = self._started(None)
 
     def _started(self, handover: Handover | None) -> Cluster:
@@ -68,16 +78,18 @@ class ServedCluster:
 
     async def stop(self) -> None:
         """Finish a replacement in progress, and stop the cluster. Raises StorageError."""
+        self.is_stopping = True
         if self._replacing is not None:
-            await asyncio.wait((self._replacing,))
+            await asyncio.gather(self._replacing, return_exceptions=True)
         if not self._is_closed:
             await self.cluster.stop()
 
     async def restore(self) -> float:
         """Replace the cluster by one with the staged data; return how many seconds this took.
 
-        The replacement runs on if the caller is cancelled. Raises StorageError, OSError if nothing
-        has changed, StartError if the new cluster cannot start.
+        The replacement runs on if the caller is cancelled, so the staged data belongs to it: the
+        data of a replacement that fails is removed here. Raises NotRestoredError if nothing has
+        changed, StartError if the new cluster cannot start.
         """
         self._replacing = asyncio.get_running_loop().create_task(self._restore())
         return await asyncio.shield(self._replacing)
@@ -86,44 +98,67 @@ class ServedCluster:
         former = self.cluster
         async with former.changing:
             started_s = perf_counter()
-            former.servers.hold_requests()
+            handover = await self._commit(former)
+            is_served = False
             try:
-                commit(former)
-            except (StorageError, OSError):
-                former.servers.release_requests()
-                raise
-            self.prepare()
-            await asyncio.sleep(0)  # requests that `prepare` has cancelled end
-            handover = former.handover()
-            self._is_closed = True
-            with suppress(StorageError):  # the data is about to be replaced
-                await former.close(CLOSING_SECONDS)
-        del former
-        is_served = False
-        try:
-            self.cluster = self._started(handover)
-            self._is_closed = False
-            await self.cluster.listen(handover)
-            is_served = True
-        finally:
-            if not is_served:  # also after a bug: the process must not run on without a cluster
-                error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
-                self.failed.set_exception(error)
-        self.use(self.cluster)
+                await self.prepare()
+                self._is_closed = True
+                with suppress(StorageError):  # the data is about to be replaced
+                    await former.close(CLOSING_SECONDS)
+                if former.shared.counts is not None:
+                    await asyncio.sleep(0)  # the closed connections have ended then
+                    former.shared.counts.forget_closed()
+                self.cluster = self._started(handover)
+                self._is_closed = False
+                await self.cluster.listen(handover)
+                self.use(self.cluster)
+                is_served = True
+            finally:
+                if not is_served:  # also after a bug: the process must not run on without a cluster
+                    error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
+                    self.failed.set_exception(error)
         duration_s = perf_counter() - started_s
         LOG.emit("cluster.restored", duration_ms=round(duration_s * 1000))
         asyncio.get_running_loop().call_later(_COLLECT_SECONDS, _collect)
         return duration_s
 
+    async def _commit(self, former: Cluster) -> Handover:
+        """Make the staged data those of the next start. Raises NotRestoredError."""
+        handover, is_committed = None, False
+        former.servers.hold_requests()
+        try:
+            if self.is_stopping:
+                raise NotRestoredError("the broker is stopping")
+            handover = former.handover()
+            commit(former, handover)
+            is_committed = True
+        except (StorageError, OSError, StartError) as error:
+            raise NotRestoredError(str(error)) from error
+        finally:
+            if not is_committed:
+                former.servers.release_requests()
+                if handover is not None:
+                    handover.close()
+                with suppress(OSError):
+                    await remove(Path(former.topics.volume()[0], replacement.STAGED))
+        return handover
 
-def commit(cluster: Cluster) -> None:
-    """Make the staged data those of the next start. Raises StorageError, OSError.
+
+async def remove(directory: Path) -> None:
+    """Remove a directory, if it exists, in a thread. Raises OSError."""
+    if directory.exists():
+        await asyncio.to_thread(shutil.rmtree, directory)
+
+
+def commit(cluster: Cluster, handover: Handover) -> None:
+    """Make the staged data those of the next start. Raises StorageError, OSError, StartError.
 
     The staged data continues what clients rely on: no producer id is given out twice, and the
     leader epochs of topics rise, as after an unclean election of a replica that is behind.
     """
     logs, topics = cluster.shared.logs, cluster.topics
     catalogue = TopicCatalogue(logs.disk, f"{logs.path}/{replacement.STAGED}")
+    _bind_new_listeners(cluster, catalogue, handover)
     used_ids = logs.catalogue.next_producer_id - catalogue.next_producer_id
     if used_ids > 0:
         catalogue.take_producer_ids(used_ids)
@@ -131,16 +166,17 @@ def commit(cluster: Cluster) -> None:
     records = []
     for record in catalogue.topics.values():
         topic = topics.topic(record.name)
-        if topic is None or not (record.leadership or len(cluster.node_ids) == 1):
+        if topic is None:
             continue
         for partition in topic.partitions:
             key = partition.topic_name, partition.index
             known[key] = max(known.get(key, 0), partition.epoch)
+        factor = topics.default_factor(record.name)
         leadership = tuple(
             placement._replace(
                 leader_epoch=1 + max(placement.leader_epoch, known.get((record.name, index), 0))
             )
-            for index, placement in enumerate(topics.leadership.at_start(record, 1))
+            for index, placement in enumerate(topics.leadership.at_start(record, factor))
         )
         records.append(record._replace(leadership=leadership))
     if records:
@@ -148,7 +184,26 @@ def commit(cluster: Cluster) -> None:
     replacement.commit(logs.disk, logs.path)
 
 
-def _nothing(*_: object) -> None:
+def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: Handover) -> None:
+    """Add sockets for listeners that only the dynamic configs in `catalogue` have.
+
+    Raises StartError if a port is taken, unless by this process, which frees the port in time.
+    """
+    configs = {node_id: copy(config) for node_id, config in cluster.shared.configs.items()}
+    DynamicConfigs(catalogue, configs)
+    own_ports = {listener.port for known in handover.listeners.values() for listener in known}
+    for node_id, config in configs.items():
+        names = {listener.name for listener in config.listeners_of_start()}
+        for listener in config.listeners():
+            if listener.name in names and listener.port not in own_ports | {0}:
+                handover.sockets[node_id][listener] = bind(listener)
+
+
+async def _prepared() -> None:
+    pass
+
+
+def _used(_: Cluster) -> None:
     pass
 
 

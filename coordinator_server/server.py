@@ -128,6 +128,7 @@ async def _serve(
         reason = await stop
         LOG.emit("broker.stopping", reason=reason)
     finally:
+        served.is_stopping = True
         if control_server is not None:
             await control_server.stop()
         try:

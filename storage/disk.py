@@ -8,8 +8,9 @@ convert the error into a StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import errno
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol, cast
 
 Buffer = bytes | bytearray | memoryview
 
@@ -99,6 +100,19 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> Lock | None:
         """Lock the file `path`; return None if another holder has the lock."""
+
+
+class _ClosedDisk:
+    def __getattr__(self, _: str) -> Callable[..., NoReturn]:
+        return _refuse
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise OSError(errno.ESHUTDOWN, "the data directory is closed")
+
+
+CLOSED = cast(Disk, _ClosedDisk())
+"""The disk of a closed data directory, which may belong to another cluster: all methods raise."""
 
 
 def write_atomically(

@@ -26,7 +26,7 @@ from storage.checkpoints import (
     write_offsets,
     write_partition_metadata,
 )
-from storage.disk import Disk, Lock, write_atomically
+from storage.disk import CLOSED, Disk, Lock, write_atomically
 from storage.errors import (
     DataDirectoryLockedError,
     StorageError,
@@ -161,11 +161,10 @@ class LogManager:
 
     def _adopt(self, directories: set[TopicPartition]) -> None:
         """Add topics that have directories but no catalogue entry, as written by Kafka."""
-        known = self.catalogue.topics
         ids: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, partition in directories:
-            if name not in known:
+            if name not in self.catalogue.topics:
                 topic_id = read_partition_metadata(self.disk, f"{self.path}/{name}-{partition}")
                 if topic_id is not None:
                     ids.setdefault(name, topic_id)
@@ -241,8 +240,7 @@ class LogManager:
                 log.config = configs[key]
 
     def _config(self, record: TopicRecord, partition: int) -> LogConfig:
-        defaults = self.defaults_of(record.name, partition)
-        return defaults.overridden(record.configs, is_known=True)
+        return self.defaults_of(record.name, partition).overridden(record.configs, is_known=True)
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics with one write; all or none. Call `finish_deletions` afterwards.
@@ -474,7 +472,7 @@ class LogManager:
             self._log_starts.pop(key, None)
 
     def close(self) -> None:
-        """Close all logs and write the marker of a clean stop. Raises StorageError.
+        """Close all logs for good, and write the marker of a clean stop. Raises StorageError.
 
         If a log cannot be closed, no marker is written, and the next start recovers all logs.
         """
@@ -494,6 +492,9 @@ class LogManager:
         except OSError as error:
             failure = StorageError(f"{self.path} cannot be closed: {error}")
         finally:
+            self.disk = self.files.disk = CLOSED
+            self.catalogue.close()
+            self.security_state.close()
             self._lock.release()
         if failure is not None:
             raise failure

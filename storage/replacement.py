@@ -53,7 +53,11 @@ def is_unfinished(disk: Disk, path: str) -> bool:
 def commit(disk: Disk, path: str) -> None:
     """Make the staged contents, which must be synced, those of the next start. Raises OSError."""
     disk.rename(f"{path}/{STAGED}", f"{path}/{COMPLETE}")
-    disk.sync_directory(path)
+    try:
+        disk.sync_directory(path)
+    except OSError:
+        disk.rename(f"{path}/{COMPLETE}", f"{path}/{STAGED}")
+        raise
 
 
 def finish(disk: Disk, path: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from storage.change_lines import DAMAGE, is_unwritten, line_error
-from storage.disk import Disk, write_atomically
+from storage.disk import CLOSED, Disk, write_atomically
 from storage.errors import StorageError
 
 SECURITY_FILE = "security.json"
@@ -153,6 +153,10 @@ class SecurityState:
     ) -> None:
         """Like `change`, with entries encoded by `kept`, which is most of the work."""
         self._write(name, put, drop, replaces=False)
+
+    def close(self) -> None:
+        """Let all later changes fail with StorageError."""
+        self._disk = CLOSED
 
     def _write(
         self, name: str, put: Sequence[Kept], drop: Sequence[Kept], *, replaces: bool

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from storage.change_lines import DAMAGE, is_unwritten, line_error
 from storage.checkpoints import parse_topic_id, topic_id_text
-from storage.disk import Disk
+from storage.disk import CLOSED, Disk
 from storage.errors import StorageError
 
 CATALOGUE_FILE = "topics.json"
@@ -193,6 +193,10 @@ class TopicCatalogue:
         self._write(_broker(name, own) for name, own in configs.items())
         for name, own in configs.items():
             _replace(self.broker_configs, name, own)
+
+    def close(self) -> None:
+        """Let all later changes fail with StorageError."""
+        self._disk = CLOSED
 
     def _note_secrets(self, configs: Iterable[str]) -> None:
         self._has_secrets = self._has_secrets or any(config != _NO_SECRET for config in configs)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 from importlib import import_module
+from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 MOST_CONNECTIONS = 256
 """Limit of open connections, including listeners to events."""
+
+_LEAVING_SECONDS = 0.1
+"""How long a restore waits for the end of cancelled requests."""
 
 _MOST_CHARACTERS = 10_000
 """Limit of the text of an error."""
@@ -111,13 +115,19 @@ class ControlServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _leave(self) -> None:
-        """Answer no more requests from the cluster: requests in progress get 503, events end."""
+    async def _leave(self) -> None:
+        """Answer no more requests from the cluster: requests in progress get 503, events end.
+
+        Returns when these requests have ended, at the latest after _LEAVING_SECONDS.
+        """
         self._is_between_clusters = True
         self._lag_history.stop()
-        for task in self._busy:
-            if task is not self._state.restoring:
-                task.cancel()
+        leaving = self._busy - {self._state.restoring}
+        for task in leaving:
+            task.cancel()
+        end_s = monotonic() + _LEAVING_SECONDS
+        while leaving & self._busy and monotonic() < end_s:
+            await asyncio.sleep(0)
 
     def _use(self, cluster: Cluster) -> None:
         """Serve another cluster, unless this server has been stopped."""

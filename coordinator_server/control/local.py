@@ -42,7 +42,8 @@ class LocalConnection:
     remote = CLIENT_ID
 
     def __init__(self, request: ControlRequest, node_id: int) -> None:
-        listener = request.cluster.servers.addresses(node_id)[0]
+        self.cluster = request.cluster
+        listener = self.cluster.servers.addresses(node_id)[0]
         self.principal = request.principal
         self.client_host = request.client_host
         self.listener_name = listener.name
@@ -104,11 +105,16 @@ class LocalCall:
         return True
 
     def run(self, steps: Steps) -> None:
-        """Run the steps of the request."""
-        self._task = asyncio.get_running_loop().create_task(in_steps(steps))
-        self._task.add_done_callback(self._on_steps_done)
+        """Run the steps of the request, unless the cluster is closed."""
+        cluster = self.connection.cluster
+        if cluster.is_closed:
+            return
+        task = asyncio.get_running_loop().create_task(in_steps(steps))
+        cluster.local_work.add(task)
+        task.add_done_callback(self._on_steps_done)
 
     def _on_steps_done(self, task: asyncio.Task[None]) -> None:
+        self.connection.cluster.local_work.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not self.answered:
             self.connection.answer.set_exception(error)

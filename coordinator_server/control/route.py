@@ -18,7 +18,7 @@ _KINDS = {"text": "string", "integer": "integer", "number": "number", "boolean":
 
 
 _OF_COORDINATORS = ("GROUP", "TRANSACTIONAL_ID")
-_WITHOUT_BROKER = ("brokers", "clock", "connections", "login", "reset", "snapshot")
+_WITHOUT_BROKER = ("brokers", "clock", "connections", "login", "reset", "restore", "snapshot")
 """Types of resources that only running brokers know, and changes that need no running broker."""
 
 

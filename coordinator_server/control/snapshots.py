@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.cluster_restore import NotRestoredError, remove
 from coordinator_server.control.brokers import listeners_of
 from coordinator_server.control.errors import ControlError, shown
 from coordinator_server.net.acceptor import StartError
 from storage.checkpoints import META_PROPERTIES_FILE, read_properties
-from storage.errors import StorageError
 from storage.replacement import STAGED
 
 if TYPE_CHECKING:
@@ -50,14 +49,10 @@ async def restore(request: ControlRequest) -> dict[str, Any]:
     state.restoring = asyncio.current_task()
     staged = Path(request.cluster.topics.volume()[0], STAGED)
     try:
-        await _remove(staged)  # of a restore that was not committed
-        summary = await _output_of("restore", str(snapshot), "--data-dir", str(staged))
-        _check_node(request.cluster, staged)
+        summary = await _stage(request.cluster, snapshot, staged)
         outage_s = await _replace(state)
     finally:
         state.restoring = None
-        with suppress(OSError):
-            await _remove(staged)
     cluster = state.served.cluster
     return {
         "directory": str(snapshot),
@@ -69,21 +64,28 @@ async def restore(request: ControlRequest) -> dict[str, Any]:
     }
 
 
+async def _stage(cluster: Cluster, snapshot: Path, staged: Path) -> list[str]:
+    """Copy a snapshot into the data directory; return the output. Raises ControlError."""
+    try:
+        await remove(staged)  # of a restore that was not committed
+        summary = await _output_of("restore", str(snapshot), "--data-dir", str(staged))
+        _check_node(cluster, staged)
+    except BaseException:
+        with suppress(OSError):
+            await remove(staged)
+        raise
+    return summary
+
+
 async def _replace(state: ControlState) -> float:
     """Replace the cluster; return how many seconds no broker was serving. Raises ControlError."""
     assert state.served is not None
     try:
         return await state.served.restore()
-    except (StorageError, OSError) as error:
+    except NotRestoredError as error:
         raise ControlError(500, f"nothing has changed: {error}") from error
     except StartError as error:
         raise ControlError(500, str(error)) from error
-
-
-async def _remove(directory: Path) -> None:
-    """Remove a directory, if it exists, in a thread."""
-    if directory.exists():
-        await asyncio.to_thread(shutil.rmtree, directory)
 
 
 def _check_node(cluster: Cluster, directory: Path) -> None:
@@ -126,6 +128,7 @@ async def _output_of(*arguments: str) -> list[str]:
         output, errors = await process.communicate()
     except asyncio.CancelledError:
         process.kill()
+        await process.wait()
         raise
     if process.returncode:
         reason = errors.decode("utf-8", "replace").strip().removeprefix("coordinator-server: ")

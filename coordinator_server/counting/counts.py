@@ -130,6 +130,11 @@ class Counts:
         """Return the counts of every broker that has been started."""
         return tuple(self._brokers.values())
 
+    def forget_closed(self) -> None:
+        """Forget the recently closed connections."""
+        for counts in self.brokers():
+            counts.recently_closed.clear()
+
 
 def _phases(rebalance: Rebalance) -> list[tuple[str, int]]:
     """Return the durations (ms) of the phases that a rebalance has reached."""

@@ -38,6 +38,9 @@ class BrokerEndpoint(NamedTuple):
 
 _DEFAULT_PUBLISHED_HOST = "localhost"
 
+EVERY_HOST = "0.0.0.0"
+"""The bound host of a listener without a host."""
+
 
 class AddressBook:
     """Addresses of all brokers of the process for a client; `configs` are by node id.
@@ -70,12 +73,17 @@ class AddressBook:
         self.listeners = {node_id: config.listeners() for node_id, config in self._configs.items()}
 
     def inherit(self, listeners: Mapping[int, tuple[Listener, ...]]) -> None:
-        """Take the ports of `listeners` for configured listeners that have any or the same port."""
+        """Take the addresses of `listeners` for configured listeners that allow these addresses.
+
+        A configured listener needs the same name and host, and the same port or port 0.
+        """
         for node_id, former in listeners.items():
             known = {listener.name: listener for listener in former}
             self.listeners[node_id] = tuple(
                 known[wanted.name]
-                if wanted.name in known and wanted.port in (0, known[wanted.name].port)
+                if wanted.name in known
+                and wanted.port in (0, known[wanted.name].port)
+                and (wanted.host or EVERY_HOST) == known[wanted.name].host
                 else wanted
                 for wanted in self.listeners.get(node_id, ())
             )

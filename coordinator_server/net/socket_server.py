@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from itertools import chain
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from coordinator_server.config.config import ConfigError, Listener
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import Acceptor, StartError, bind
+from coordinator_server.net.addresses import EVERY_HOST, AddressBook
 from coordinator_server.net.connection import Connection
 from coordinator_server.net.connections import CLOSING_SECONDS, Connections
 from coordinator_server.net.turns import Turns
@@ -20,18 +21,19 @@ from coordinator_server.security.listener_security import ListenerSecurity
 from coordinator_server.steps import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config
     from coordinator_server.net.acceptor import NewProtocol
-    from coordinator_server.net.addresses import AddressBook
     from coordinator_server.net.connection_gate import ConnectionGate
     from coordinator_server.net.connection_slots import Slot
     from coordinator_server.net.connections import Dispatch
     from coordinator_server.security.security import Security
     from coordinator_server.steps import Steps
 
+    BoundSockets = dict[Listener, list[socket.socket]]
+    """Bound sockets by the address that they are bound to."""
 
 _LEAST_BACKLOG = 1024
 
@@ -74,8 +76,8 @@ class SocketServer:
         self._backlog = max(config.integer("socket.listen.backlog.size"), _LEAST_BACKLOG)
         self.connections = Connections(config, clock, dispatch)
         self._open: dict[str, _OpenListener] = {}
-        self.inherited: dict[str, list[socket.socket]] = {}
-        """Bound sockets by listener, which are used before new ones are bound."""
+        self.inherited: BoundSockets = {}
+        """Bound sockets, which are used before new ones are bound."""
         self._changes = 0
         self._handshakes: Turns | None = None
         self._logins = Turns(LOGIN_SECONDS)
@@ -138,17 +140,12 @@ class SocketServer:
             acceptor.start(self._backlog)
             acceptors.append(acceptor)
             port = bound.getsockname()[1]
-        address = listener._replace(host=listener.host or "0.0.0.0", port=port)
+        address = listener._replace(host=listener.host or EVERY_HOST, port=port)
         self._open[listener.name] = _OpenListener(address, security, acceptors)
 
     def _bound(self, listener: Listener) -> list[socket.socket]:
         """Return the inherited sockets of a listener, or new ones. Raises StartError."""
-        inherited = self.inherited.pop(listener.name, [])
-        if inherited and inherited[0].getsockname()[1] == listener.port:
-            return inherited
-        for bound in inherited:
-            bound.close()
-        return bind(listener)
+        return self.inherited.pop(listener, None) or bind(listener)
 
     def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
         """Return the protocol factory for the connections of a listener."""
@@ -167,11 +164,11 @@ class SocketServer:
         report = self.connections.report_handshake
         return lambda slot: TlsTransport(new_connection(slot), security, handshakes, report)
 
-    def close_inherited(self) -> None:
-        """Close inherited sockets that no listener uses."""
-        for bound in chain.from_iterable(self.inherited.values()):
-            bound.close()
-        self.inherited.clear()
+    def close_inherited(self, wanted: Collection[Listener] = ()) -> None:
+        """Close inherited sockets, except those of wanted listeners."""
+        for address in self.inherited.keys() - set(wanted):
+            for bound in self.inherited.pop(address):
+                bound.close()
 
     def check(self, config: Config) -> None:
         """Check the certificates in these settings for every listener. Raises ConfigError."""
@@ -185,11 +182,16 @@ class SocketServer:
         self._gate.settings_changed()
         self.connections.settings_changed()
 
-    def duplicates(self) -> dict[str, list[socket.socket]]:
-        """Return second sockets for the addresses by listener, which keep the addresses open."""
+    def duplicates(self, undo: ExitStack) -> BoundSockets:
+        """Return second sockets for the addresses, which keep the addresses open.
+
+        `undo` closes the sockets. Raises OSError.
+        """
         return {
-            name: [acceptor.duplicate() for acceptor in listener.acceptors]
-            for name, listener in self._open.items()
+            listener.address: [
+                undo.enter_context(acceptor.duplicate()) for acceptor in listener.acceptors
+            ]
+            for listener in self._open.values()
         }
 
     def accept_no_more(self) -> None:
@@ -204,8 +206,8 @@ class SocketServer:
         await self.connections.close(within_seconds)
 
 
-Sockets = dict[int, dict[str, list[socket.socket]]]
-"""Bound sockets by broker and listener."""
+Sockets = dict[int, "BoundSockets"]
+"""Bound sockets by broker and address."""
 
 ServerElsewhere = tuple["SocketServer", "tuple[Listener, ...]"]
 """A socket server that listens on other ports than its broker's, and its addresses."""
@@ -222,14 +224,15 @@ class SocketServers:
         self,
         node_id: int,
         server: SocketServer,
-        inherited: Mapping[str, list[socket.socket]] | None = None,
+        inherited: BoundSockets | None = None,
     ) -> None:
         """Have a broker's server listen on the broker's addresses. Raises StartError.
 
-        `inherited` are sockets that are already bound to some of the addresses, by listener.
+        `inherited` are sockets that are already bound to some of the addresses.
         """
         self.by_id[node_id] = server
         server.inherited = dict(inherited or {})
+        server.close_inherited(self._address_book.listeners[node_id])  # new listeners need ports
         try:
             server.start(self._address_book.listeners_of_start(node_id))
         except StartError:
@@ -240,8 +243,20 @@ class SocketServers:
         server.close_inherited()
 
     def duplicates(self) -> Sockets:
-        """Return second sockets for all addresses, which keep the addresses open."""
-        return {node_id: server.duplicates() for node_id, server in self.by_id.items()}
+        """Return second sockets for all addresses, which keep the addresses open.
+
+        The addresses of stopped brokers are bound, too. If this raises OSError or StartError, no
+        socket of the result stays open.
+        """
+        with ExitStack() as undo:
+            sockets = {node_id: server.duplicates(undo) for node_id, server in self.by_id.items()}
+            for node_id in self._address_book.listeners.keys() - sockets.keys():
+                sockets[node_id] = {
+                    listener: [undo.enter_context(bound) for bound in bind(listener)]
+                    for listener in self.addresses(node_id)
+                }
+            undo.pop_all()
+        return sockets
 
     def follow(self) -> Steps:
         """Open and close listeners to match the settings."""

@@ -100,9 +100,11 @@ class Security:
             self._await_expiry(self._expiry_interval_s)
 
     def stop(self) -> None:
-        """Stop expiring tokens."""
+        """Stop expiring tokens and fetching keys."""
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
+        for jwks in self._jwks.values():
+            jwks.stop()
 
     @property
     def _expiry_interval_s(self) -> float:

@@ -130,7 +130,7 @@ class TopicManager:
         self._by_id: dict[bytes, Topic] = {}
         self._collision_keys: dict[str, str] = {}
         for record in tuple(logs.topics().values()):
-            leadership = self.leadership.at_start(record, self._default_factor(record.name))
+            leadership = self.leadership.at_start(record, self.default_factor(record.name))
             self._add(self._topic(record.name, record.topic_id, record.configs, leadership))
         self._keep_leadership(self._by_name.values())
         self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
@@ -212,7 +212,7 @@ class TopicManager:
         `factor` is the replication factor; `places` (partition -> broker ids) has manually assigned
         replicas and takes precedence.
         """
-        factor = factor or self._default_factor(name)
+        factor = factor or self.default_factor(name)
         leadership = self.leadership.at_creation(name, factor, range(partition_count), places)
         return self._topic(name, new_topic_id(), dict(configs), leadership)
 
@@ -443,7 +443,7 @@ class TopicManager:
         """Close every log for a clean shutdown."""
         self._logs.close()
 
-    def _default_factor(self, name: str) -> int:
+    def default_factor(self, name: str) -> int:
         """Return the default replication factor of a topic, at most the number of brokers."""
         setting = "default.replication.factor"
         if name in _COORDINATOR_TOPICS:

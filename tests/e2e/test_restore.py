@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import random
 import socket
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import confluent_kafka
 import kafka
 import pytest
 
+from coordinator_server.apis import alter_client_quotas
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.cluster import Cluster, Handover
-from coordinator_server.cluster_restore import ServedCluster
+from coordinator_server.cluster_reset import reset
+from coordinator_server.cluster_restore import NotRestoredError, ServedCluster
 from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
+from coordinator_server.control import snapshots
+from coordinator_server.control.local import LocalCall, LocalConnection, ask
 from coordinator_server.control.shapes.cluster import SnapshotToRestore
-from coordinator_server.net.acceptor import StartError
+from coordinator_server.net.acceptor import Acceptor, StartError
+from coordinator_server.security.principal import ANONYMOUS
+from coordinator_server.steps import Steps
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
 from coordinator_server.tools.restore import restore
-from storage.errors import StorageError
+from coordinator_server.topics.manager import new_topic_id
+from protocol.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlteredQuotaEntity,
+    AlterQuotaEntry,
+    QuotaOperation,
+)
+from protocol.registry import SPEC_BY_NAME
 from storage.local_disk import LocalDisk
 from storage.replacement import STAGED, commit
+from storage.security_state import CHANGES_FILE
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
 
 
@@ -203,6 +220,22 @@ def _fast(dot: str) -> dict[str, Any]:
     return {name.replace(".", dot): value for name, value in settings.items()}
 
 
+def test_a_restore_without_a_running_broker(tmp_path: Path) -> None:
+    """All brokers start, and the list of closed connections is empty."""
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("orders", b"a").get(20)
+        snapshot = taken(broker, tmp_path / "snapshot")
+        producer.close()
+        wait_for(lambda: broker.api.connections_list(closed=True)["connections"], "the producer")
+        broker.api.brokers_stop(1)
+        broker.api.restore(snapshot)
+        assert broker.api.cluster_show()["running"] == 1
+        assert broker.api.connections_list(closed=True)["connections"] == []
+        assert values(broker, "orders", 1) == [b"a"]
+
+
 @pytest.mark.real_time
 def test_clients_carry_on(tmp_path: Path) -> None:
     """Producers and consumers, classic and KIP-848, go on by themselves."""
@@ -251,37 +284,56 @@ def test_requests_that_wait_end_and_events_end(tmp_path: Path) -> None:
 
 
 def test_other_requests_get_503_or_their_answer(tmp_path: Path) -> None:
-    """Requests to the control server during a restore fail only with 503; a second restore: 409."""
+    """Requests during a restore fail only with 503, a second restore also with 409.
+
+    Changes in progress leave nothing behind.
+    """
     with Broker() as broker:
+        api = broker.api
         broker.create_topic("orders", 1)
         snapshot = taken(broker, tmp_path / "snapshot")
-        stopping, found = threading.Event(), list[tuple[int | None, str]]()
+        stopping, found = threading.Event(), list[tuple[str, int | None, str]]()
         restored: list[Any] = []
 
-        def ask() -> None:
+        def repeat(name: str, request: Callable[[int], object]) -> None:
+            number = 0
             while not stopping.is_set():
+                number += 1
                 try:
-                    assert "orders" in broker.topics()
+                    request(number)
                 except BrokerError as error:
-                    found.append((error.status, str(error)))
+                    found.append((name, error.status, str(error)))
 
-        def put_back() -> None:
-            while not stopping.is_set():
-                try:
-                    restored.append(broker.api.restore(snapshot))
-                except BrokerError as error:
-                    found.append((error.status, str(error)))
+        def limit(number: int) -> None:
+            change: Any = {"entity": {"user": f"u{number}"}, "set": {"producer_byte_rate": 1e6}}
+            api.quotas_alter(change)
 
-        works = (ask, put_back, put_back)
-        threads = [threading.Thread(target=one, daemon=True) for one in works]
+        def create(number: int) -> None:
+            api.topics_create(f"t{number}", {"partitions": 50})
+
+        requests: dict[str, Callable[[int], object]] = {
+            "topics": lambda _: broker.topics()["orders"],
+            "limit": limit,
+            "create": create,
+            "first": lambda _: restored.append(api.restore(snapshot)),
+            "second": lambda _: restored.append(api.restore(snapshot)),
+        }
+        threads = [
+            threading.Thread(target=repeat, args=one, daemon=True) for one in requests.items()
+        ]
         for thread in threads:
             thread.start()
         wait_for(lambda: len(restored) >= 4, "some restores", 60)
         stopping.set()
         for thread in threads:
             thread.join(20)
-        assert {status for status, _ in found} <= {409, 503}, found
+        statuses = {(name in ("first", "second"), status) for name, status, _ in found}
+        assert statuses <= {(True, 409), (True, 503), (False, 503)}, found
+        assert (True, 409) in statuses
+        assert (False, 503) in statuses
+        api.restore(snapshot)
         assert broker.topics() == {"orders": 1}
+        assert api.quotas_list()["quotas"] == []
 
 
 def test_a_snapshot_that_cannot_be_restored_changes_nothing(tmp_path: Path) -> None:
@@ -352,6 +404,260 @@ def restore_for_ever(api: ControlApi, body: Any) -> None:
 # --- inside the process ---------------------------------------------------------------------------
 
 
+def served_cluster(
+    directory: Path, hosts: Sequence[str] = ("127.0.0.1",), **settings: str
+) -> ServedCluster:
+    """Return a cluster with its data in a directory, and without topics."""
+
+    def new_cluster(handover: Handover | None) -> Cluster:
+        settings.update({"log.dirs": str(directory), "listeners": f"PLAINTEXT://{hosts[0]}:0"})
+        return compose(Config(overrides=settings), SystemClock(), handover=handover)
+
+    return ServedCluster(new_cluster)
+
+
+def stage(directory: Path, listeners: str | None = None) -> None:
+    """Stage data with the topic `new` in a data directory, and with dynamic `listeners`."""
+    staged = Config(overrides={"log.dirs": str(directory / STAGED)})
+    logs = compose(staged, SystemClock()).shared.logs
+    logs.create_topic("new", new_topic_id(), 1, {})
+    if listeners is not None:
+        logs.catalogue.put_broker_configs({"1": {"listeners": listeners}})
+    logs.close()
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+def test_a_restore_whose_request_ends_owns_the_staged_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopping: bool
+) -> None:
+    """The request ends while the restore waits for the cluster; the copy stays until it ends.
+
+    A process that stops does not begin a restore, and removes the copy.
+    """
+
+    async def copied(*_: object) -> list[str]:
+        stage(tmp_path)
+        return []
+
+    async def directory(_: object) -> Path:
+        return tmp_path / "snapshot"
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        state = SimpleNamespace(served=served, restoring=None)
+        request: Any = SimpleNamespace(state=state, cluster=served.cluster)
+        async with served.cluster.changing:
+            asking = asyncio.create_task(snapshots.restore(request))
+            while not (tmp_path / STAGED).exists():
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            await asyncio.wait((asking,))
+            assert (tmp_path / STAGED / "topics.json").exists()
+            served.is_stopping = is_stopping
+        former = served.cluster
+        while served.cluster is former and not is_stopping:
+            await asyncio.sleep(0.01)
+        await served.stop()
+        assert not (tmp_path / STAGED).exists()
+
+    monkeypatch.setattr(snapshots, "_output_of", copied)
+    monkeypatch.setattr(snapshots, "_directory", directory)
+    asyncio.run(run())
+    assert ('"new"' in (tmp_path / "topics.json").read_text()) != is_stopping
+
+
+def test_an_error_before_the_commit_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without free descriptors the restore fails, and the broker answers as before."""
+
+    def failing(_: Acceptor) -> socket.socket:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        (address,) = await served.listen()
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Acceptor, "duplicate", failing)
+            with pytest.raises(NotRestoredError, match="too many"):
+                await served.restore()
+        assert not list(tmp_path.glob("restore.*"))
+        with socket.create_connection((address.host, address.port), 5) as client:
+            client.sendall(API_VERSIONS_REQUEST)
+            assert await asyncio.to_thread(client.recv, 4)
+        assert not served.failed.done()
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_work_of_the_former_cluster_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name that resolves late, a long request and a stop of a broker change nothing."""
+    may_resolve, steps = threading.Event(), list[None]()
+
+    def resolved(hosts: Any) -> dict[str, str]:
+        may_resolve.wait(20)
+        return dict.fromkeys(hosts, "127.0.0.1")
+
+    def endless() -> Steps:
+        while True:
+            steps.append(None)
+            yield
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        former = served.cluster
+        request: Any = SimpleNamespace(
+            cluster=former, principal=ANONYMOUS, client_host="/127.0.0.1", user=None
+        )
+        entity = AlteredQuotaEntity(entity_type="ip", entity_name="late.example")
+        limit = QuotaOperation(key="connection_creation_rate", value=5.0, remove=False)
+        message = AlterClientQuotasRequest(
+            entries=[AlterQuotaEntry(entity=[entity], ops=[limit])], validate_only=False
+        )
+        asking = asyncio.create_task(ask(request, "AlterClientQuotas", message))
+        call = LocalCall(LocalConnection(request, 1), SPEC_BY_NAME["AlterClientQuotas"], message, 1)
+        call.run(endless())
+        await asyncio.sleep(0.05)
+        stopping = list[asyncio.Task[None]]()
+
+        async def prepare() -> None:
+            asking.cancel()
+            stopping.append(asyncio.create_task(former.stop_broker(1)))
+
+        served.prepare = prepare
+        stage(tmp_path)
+        await served.restore()
+        may_resolve.set()
+        count = len(steps)
+        await asyncio.wait_for(stopping[0], 5)
+        with pytest.raises(StartError, match="the cluster is closed"):
+            await former.start_broker(1)
+        with pytest.raises(StartError, match="the cluster is closed"):
+            await reset(former)
+        await asyncio.sleep(0.1)
+        assert len(steps) == count
+        assert (former.local_work, list(former.brokers)) == (set(), [1])
+        assert not (tmp_path / CHANGES_FILE).exists()
+        await served.stop()
+
+    monkeypatch.setattr(alter_client_quotas, "_resolved", resolved)
+    asyncio.run(run())
+
+
+def test_a_taken_port_of_a_stopped_broker_changes_nothing(tmp_path: Path) -> None:
+    """The restore fails before the commit; with the port free again all brokers start."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path, **{"broker.count": "2"})
+        await served.listen()
+        await served.cluster.stop_broker(2)
+        (address,) = served.cluster.servers.addresses(2)
+        stage(tmp_path)
+        with (
+            socket.create_server((address.host, address.port)),
+            pytest.raises(NotRestoredError, match="cannot listen"),
+        ):
+            await served.restore()
+        assert list(served.cluster.brokers) == [1]
+        stage(tmp_path)
+        await served.restore()
+        assert list(served.cluster.brokers) == [1, 2]
+        assert served.cluster.servers.addresses(2) == (address,)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_taken_port_of_the_snapshot_changes_nothing(tmp_path: Path) -> None:
+    """The restore fails before the commit; with the port free the broker listens there."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        (address,) = await served.listen()
+        with socket.create_server(("127.0.0.1", 0)) as taken_socket:
+            port = taken_socket.getsockname()[1]
+            wanted = f"PLAINTEXT://127.0.0.1:{port}"
+            stage(tmp_path, wanted)
+            with pytest.raises(NotRestoredError, match="cannot listen"):
+                await served.restore()
+        assert served.cluster.servers.addresses(1) == (address,)
+        stage(tmp_path, wanted)
+        await served.restore()
+        assert str(served.cluster.servers.addresses(1)[0]) == wanted
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_leader_epochs_rise_also_without_stored_leadership(tmp_path: Path) -> None:
+    """The snapshot is that of a process with one broker, and the cluster has several."""
+
+    async def run() -> None:
+        served = served_cluster(tmp_path, **{"broker.count": "2"})
+        await served.listen()
+        epochs = []
+        for _ in range(3):
+            stage(tmp_path)
+            await served.restore()
+            topic = served.cluster.topics.topic("new")
+            assert topic is not None
+            (partition,) = topic.partitions
+            await served.cluster.stop_broker(partition.leader_id)
+            epochs.append(partition.epoch)
+        assert epochs == sorted(set(epochs))
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_listener_with_another_host_moves(tmp_path: Path) -> None:
+    """The new settings have the same port and another host: the broker listens there only."""
+
+    async def run() -> None:
+        hosts = ["127.0.0.1"]
+        served = served_cluster(tmp_path, hosts)
+        (address,) = await served.listen()
+        hosts[0] = "127.0.0.2"
+        stage(tmp_path)
+        await served.restore()
+        (now,) = served.cluster.servers.addresses(1)
+        assert now.host == "127.0.0.2"
+        socket.create_connection((now.host, now.port), 5).close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address.host, address.port), 5)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("step", ["prepare", "close", "use"])
+def test_an_error_after_the_commit_ends_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Also a bug: the process must not run on without a cluster."""
+
+    def failing(*_: object) -> None:
+        raise RuntimeError(f"a bug in {step}")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster if step == "close" else served, step, failing)
+            with pytest.raises(RuntimeError):
+                await served.restore()
+        assert f"a bug in {step}" in str(served.failed.exception())
+        await served.stop()
+
+    asyncio.run(run())
+
+
 def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> None:
     """No closed cluster stays in memory; a client that connects meanwhile is served."""
 
@@ -378,7 +684,8 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
             client.close()
         await asyncio.sleep(0.1)
         gc.collect()
-        assert sum(isinstance(one, Cluster) for one in gc.get_objects()) == 1
+        clusters = [one for one in gc.get_objects() if isinstance(one, Cluster)]
+        assert [one.config.data_directory for one in clusters].count(str(tmp_path)) == 1
         await served.stop()
 
     asyncio.run(run())
@@ -393,7 +700,7 @@ def test_data_that_cannot_be_served_ends_the_process(tmp_path: Path) -> None:
         )
         served = ServedCluster(lambda handover: compose(config, SystemClock(), handover=handover))
         await served.listen()
-        with pytest.raises((StorageError, OSError)):
+        with pytest.raises(NotRestoredError):
             await served.restore()  # nothing is staged
         assert not served.failed.done()
         (tmp_path / STAGED).mkdir()

@@ -38,7 +38,7 @@ class Jwks:
         self._keys: list[Any] = []
         self._path: str | None = None
         self._stamp: tuple[int, int] | None = None
-        self._is_fetching = False
+        self._is_fetching = self._is_stopped = False
         self._failures = 0
         self._missed: OrderedDict[str, float] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
@@ -58,6 +58,12 @@ class Jwks:
             raise ConfigError(f"{setting}: {self._shown} is no file:, http: or https: URL")
         else:
             self._begin_fetch()
+
+    def stop(self) -> None:
+        """Fetch no more keys. A fetch in progress has no effect."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def current(self) -> list[Any]:
         """Return the current keys as PyJWT objects."""
@@ -89,7 +95,7 @@ class Jwks:
             self._keys = parse_keys(file.read(MOST_BYTES + 1))
 
     def _begin_fetch(self) -> None:
-        if self._is_fetching:
+        if self._is_fetching or self._is_stopped:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -111,6 +117,8 @@ class Jwks:
 
     def _fetched(self, keys: list[Any] | None, problem: str) -> None:
         self._is_fetching = False
+        if self._is_stopped:
+            return
         delay_ms = self._refresh_ms
         if keys is None:
             LOG.emit("jwks.failed", url=self._shown, reason=problem)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from protocol.errors import ErrorCode
@@ -66,6 +68,30 @@ def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_default
     assert [log.config.retention_ms for log in logs] == [1, 2, 1, 2]
     assert {log.config.segment_bytes for log in logs} == {2000000}
     assert len({id(log.config) for log in logs}) == 2
+
+
+def test_a_closed_manager_changes_nothing() -> None:
+    """The directory may belong to another manager, so every change raises StorageError."""
+    disk = MemoryDisk()
+    manager = open_manager(disk)
+    manager.create_topic("a", A, 2, {})
+    manager.log("a", 0).append(batch(b"x"), NOW_MS)
+    manager.delete_topics(["a"])
+    manager.create_topic("b", B, 1, {})
+    deletions = manager.finish_deletions()
+    manager.close()
+    before = len(disk.operations)
+    changes: list[Callable[[], object]] = [
+        lambda: next(deletions),
+        lambda: manager.create_topic("c", A, 1, {}),
+        lambda: manager.catalogue.put_group_configs({"g": {"x": "1"}}),
+        lambda: manager.security_state.change("quotas", put=[{"entity": []}]),
+        lambda: list(manager.checkpoint_log_starts([("b", 0)])),
+    ]
+    for change in changes:
+        with pytest.raises(StorageError):
+            change()
+    assert len(disk.operations) == before
 
 
 def test_who_leads_survives_a_restart() -> None:

@@ -159,6 +159,17 @@ def test_an_error_of_the_disk_while_the_start_finishes_the_replacement() -> None
     assert read(disk) == NEW
 
 
+def test_an_error_of_the_disk_during_the_commit_changes_nothing() -> None:
+    """The old contents stay valid if `commit` raises an error."""
+    for step in (0, 1):
+        disk = prepared()
+        disk.fail_at(step)
+        with pytest.raises(OSError):
+            commit(disk, DATA)
+        assert not is_unfinished(disk, DATA)
+        assert read(disk) == OLD
+
+
 def test_staged_contents_without_commit_are_removed() -> None:
     """A start removes what a killed restore has copied."""
     disk = prepared()

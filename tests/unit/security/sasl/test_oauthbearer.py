@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import RSAAlgorithm
 
+from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.config.config import Config, ConfigError, Listener
 from coordinator_server.security.sasl import jwks as jwks_module
 from coordinator_server.security.sasl import oauthbearer
@@ -317,6 +318,24 @@ class ToldJwks(Jwks):
         self._count += 1
         if self._waiting is not None and self._count == self._waiting[0]:
             self._waiting[1].set_result(None)
+
+
+async def test_a_stopped_security_fetches_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a timer, nor a token with an unknown key, nor the end of a fetch begins another."""
+    monkeypatch.setattr(jwks_module, "Jwks", ToldJwks)
+    monkeypatch.setattr(jwks_module, "fetch", lambda _: json.dumps(_keys()).encode())
+    state = SecurityState(MemoryDisk(), "data")
+    security = Security(Config(), state, SystemClock(), SystemClock())
+    for url in ("http://a/", "http://b/"):
+        keys = cast(ToldJwks, security.jwks(url, 3_600_000, 1, 1, "url"))
+        await keys.fetched(1)
+    security.stop()
+    for keys in cast(dict[object, ToldJwks], security._jwks).values():
+        keys.misses("unknown")
+        assert not keys._is_fetching
+        keys._fetched(None, "late")
+        assert keys._timer is not None
+        assert keys._timer.cancelled()
 
 
 async def test_keys_of_a_url(monkeypatch: pytest.MonkeyPatch) -> None:

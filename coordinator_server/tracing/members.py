@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.core.groups.explain import Trigger
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from coordinator_server.core.groups.explain import Cause
 
 MOST_MEMBERS = 10_000
+MOST_IN_REQUEST = 100
+"""Limit of the members of one LeaveGroup that are remembered."""
 
 JOIN, LEAVE, ALIVE = "join", "leave", "alive"
 """Kinds of requests of a member."""
@@ -49,10 +52,16 @@ def kind_of(api: str, request: Any) -> str | None:
 
 
 def member_ids(request: Any) -> list[str]:
-    """Return the ids, or the instance ids, of the members that a request is about."""
+    """Return the ids, or the instance ids, of the members that a request is about.
+
+    Only the first MOST_IN_REQUEST members are returned.
+    """
     members = getattr(request, "members", None)
     if members:  # LeaveGroup from version 3 on
-        return [member.member_id or member.group_instance_id or "" for member in members]
+        return [
+            member.member_id or member.group_instance_id or ""
+            for member in islice(members, MOST_IN_REQUEST)
+        ]
     return [getattr(request, "member_id", None) or ""]
 
 

@@ -27,7 +27,7 @@ from coordinator_server.tracing.traceparents import traceparents
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from opentelemetry.trace import SpanContext
 
@@ -108,13 +108,12 @@ class Tracing:
                     span.add_link(context)
         return span
 
-    def end(self, call: Call, span: Any, response: Any, places: ErrorCodes) -> None:
-        """End the span of a request that was answered; `response` is None without a response."""
-        if not span.is_recording():
-            return
-        errors: dict[int, int] = {}
+    def end(self, call: Call, span: Any, response: Any, errors: Collection[int]) -> None:
+        """End the span of a request that was answered; `response` is None without a response.
+
+        `errors` are the error codes of the response other than NONE.
+        """
         if response is not None:
-            places.count(response, errors)
             # The first JoinGroup, and the first heartbeat, get their member id in the response.
             member = getattr(response, "member_id", None)
             group = getattr(call.request, "group_id", None)
@@ -125,7 +124,7 @@ class Tracing:
             names = [_error_name(code) for code in errors]
             span.set_attribute("error.type", names[0])
             span.set_attribute("kafka.errors", names)
-            if not errors.keys() <= _EXPECTED:
+            if not _EXPECTED.issuperset(errors):
                 span.set_status(Status(StatusCode.ERROR, ", ".join(names)))
         span.end()
 
@@ -243,18 +242,23 @@ class _Traced(Call):
         """Send the response, and end the span."""
         is_large = self.is_large
         super().reply(response)
-        if not is_large:
-            self.tracing.end(self, self.span, response, self.places)
+        if not is_large and self.span.is_recording():
+            errors: dict[int, int] = {}
+            self.places.count(response, errors)
+            self.tracing.end(self, self.span, response, errors)
 
     def sending(self, response: Message, body_bytes: int) -> Steps:
         """End the span of a response that was encoded in steps."""
         yield from super().sending(response, body_bytes)
-        self.tracing.end(self, self.span, response, self.places)
+        if self.span.is_recording():
+            errors: dict[int, int] = {}
+            yield from self.places.count_in_steps(response, errors)
+            self.tracing.end(self, self.span, response, errors)
 
     def reply_nothing(self) -> None:
         """End the request without a response, and the span."""
         super().reply_nothing()
-        self.tracing.end(self, self.span, None, self.places)
+        self.tracing.end(self, self.span, None, ())
 
 
 class _TracingCounter:

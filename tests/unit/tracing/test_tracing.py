@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from opentelemetry.trace import SpanContext
@@ -12,14 +14,26 @@ from coordinator_server.core.groups.explain import Cause, Trigger
 from coordinator_server.tracing import members
 from coordinator_server.tracing.members import ALIVE, JOIN, LEAVE, Members, kind_of, member_ids
 from coordinator_server.tracing.options import missing_packages, read_options
-from coordinator_server.tracing.traceparents import MOST_BYTES, MOST_LINKS, traceparents
+from coordinator_server.tracing.traceparents import (
+    MOST_BYTES,
+    MOST_LINKS,
+    MOST_PARTITIONS,
+    traceparents,
+)
+from coordinator_server.tracing.tracing import _TracingCounter
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
+from protocol.apis.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch import Record, build_batch
 from protocol.compression import Compression
+from protocol.registry import SPEC_BY_NAME
 
 
 def produce(*batches: bytes) -> ProduceRequest:
@@ -67,6 +81,68 @@ def test_limits_of_traceparents() -> None:
         damaged[position] ^= 0xFF
         traceparents(produce(bytes(damaged)))
     assert traceparents(ProduceRequest(topic_data=[])) == []
+
+
+class Read(list[Any]):
+    """A list that counts the elements that are read."""
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        super().__init__(elements)
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for element in super().__iter__():
+            self.number += 1
+            yield element
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+def test_work_for_traceparents_is_bounded(codec: Compression) -> None:
+    """Of a request with very many batches, partitions or topics only the first ones are read."""
+    small = batch(b"1", codec=codec)
+    request = produce(*[small] * 1000)
+    partitions = request.topic_data[0].partition_data = Read(request.topic_data[0].partition_data)
+    assert traceparents(request) == ["1"]
+    assert partitions.number == MOST_PARTITIONS
+    topics = Read([TopicProduceData(name="t", partition_data=[])] * 1000)
+    assert traceparents(ProduceRequest(topic_data=topics)) == []
+    assert topics.number == MOST_PARTITIONS
+    assert traceparents(produce(small + batch(b"2", codec=codec))) == ["1"]
+
+
+def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compressed and the decompressed bytes of all batches use up one limit."""
+    sizes = []
+
+    def decompressed(codec: Compression, data: bytes, limit: int) -> bytes:
+        sizes.append(len(data))
+        return b""
+
+    monkeypatch.setattr("coordinator_server.tracing.traceparents.decompressed", decompressed)
+    large = bytearray(batch(b"1", size=MOST_BYTES // 10))
+    large[22] = Compression.GZIP  # the low byte of the attributes
+    assert traceparents(produce(*[bytes(large)] * 50)) == []
+    assert 0 < sum(sizes) <= MOST_BYTES
+
+
+async def test_a_large_response_is_read_in_steps() -> None:
+    """The errors of a response that was encoded in steps are counted in steps."""
+    spec = SPEC_BY_NAME["OffsetCommit"]
+    ended = []
+    tracing = SimpleNamespace(
+        begin=lambda *_: SimpleNamespace(is_recording=lambda: True),
+        end=lambda _call, _span, _response, errors, *_: ended.append(set(errors)),
+    )
+    new_call, _ = _TracingCounter(cast("Any", tracing), None, 0).counted(spec, 9, None)
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=index, error_code=index % 2 * 16)
+        for index in range(10_000)
+    ]
+    topic = OffsetCommitResponseTopic(name="t", partitions=partitions)
+    call = new_call(*[None] * 6, True)
+    steps = call.sending(OffsetCommitResponse(topics=[topic]), 1)
+    assert len(list(steps)) >= 10
+    assert ended == [{16}]
 
 
 def context(number: int) -> SpanContext:
@@ -159,6 +235,8 @@ def test_members_of_leave_group() -> None:
         MemberIdentity(member_id="", group_instance_id="i"),
     ]
     assert member_ids(LeaveGroupRequest(group_id="g", members=identities)) == ["m", "i"]
+    many = Read(identities * 1000)
+    assert len(member_ids(LeaveGroupRequest(group_id="g", members=many))) == many.number == 100
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,6 +48,9 @@ MOST_LINKS = 100
 _EXPECTED = frozenset((ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS))
 """Errors in the normal course of a group; a span with such an error does not have the status."""
 
+_OF_MEMBERS = frozenset((ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS))
+"""Error codes of responses to members of the group."""
+
 _FAILED = "tracing.failed"
 _POLL_SECONDS = 0.02
 
@@ -102,7 +105,7 @@ class Tracing:
         if span.is_recording():
             if kind is not None and isinstance(group, str):
                 for member in member_ids(request):
-                    self.members.note(group, member, kind, span.get_span_context())
+                    self.members.begin(group, member, kind, span.get_span_context())
             elif api == "Produce":
                 for context in self._contexts(request):
                     span.add_link(context)
@@ -113,13 +116,17 @@ class Tracing:
 
         `errors` are the error codes of the response other than NONE.
         """
-        if response is not None:
+        request = call.request
+        kind, group = kind_of(call.api_name, request), getattr(request, "group_id", None)
+        if kind is not None and isinstance(group, str):
+            is_error = getattr(response, "error_code", 0) not in _OF_MEMBERS
+            members = member_ids(request)
             # The first JoinGroup, and the first heartbeat, get their member id in the response.
-            member = getattr(response, "member_id", None)
-            group = getattr(call.request, "group_id", None)
-            kind = kind_of(call.api_name, call.request)
-            if kind is not None and isinstance(member, str) and isinstance(group, str):
-                self.members.note(group, member, kind, span.get_span_context())
+            if (member := getattr(response, "member_id", None)) and member not in members:
+                members.append(member)
+            for member in members:
+                context = span.get_span_context()
+                self.members.end(group, member, kind, context, is_error=is_error)
         if errors:
             names = [_error_name(code) for code in errors]
             span.set_attribute("error.type", names[0])
@@ -258,7 +265,8 @@ class _Traced(Call):
     def reply_nothing(self) -> None:
         """End the request without a response, and the span."""
         super().reply_nothing()
-        self.tracing.end(self, self.span, None, ())
+        if self.span.is_recording():
+            self.tracing.end(self, self.span, None, ())
 
 
 class _TracingCounter:

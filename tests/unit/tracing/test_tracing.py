@@ -11,9 +11,11 @@ from opentelemetry.trace import SpanContext
 
 from coordinator_server.cli import main
 from coordinator_server.core.groups.explain import Cause, Trigger
+from coordinator_server.events.vocabulary import INFO
 from coordinator_server.tracing import members
+from coordinator_server.tracing.export import Export
 from coordinator_server.tracing.members import ALIVE, JOIN, LEAVE, Members, kind_of, member_ids
-from coordinator_server.tracing.options import missing_packages, read_options
+from coordinator_server.tracing.options import TracingOptions, missing_packages, read_options
 from coordinator_server.tracing.traceparents import (
     MOST_BYTES,
     MOST_LINKS,
@@ -155,14 +157,22 @@ def cause(trigger: Trigger, member: str = "m", instance: str | None = None) -> C
     return Cause(trigger, member, instance)
 
 
+def answer(
+    requests: Members, member: str, kind: str, number: int, group: str = "g", error: bool = False
+) -> None:
+    """Begin and end a request of a member."""
+    requests.begin(group, member, kind, context(number))
+    requests.end(group, member, kind, context(number), is_error=error)
+
+
 def test_the_request_of_each_cause() -> None:
     """A join links to the join, a leave to the leave, an expiry to the last sign of life."""
     requests = Members()
     assert requests.cause("g", cause(Trigger.MEMBER_JOINED)) is None
     for number, kind in enumerate((JOIN, ALIVE, LEAVE), start=1):
-        requests.note("g", "m", kind, context(number))
-    requests.note("g", "", JOIN, context(9))
-    requests.note("g", "i", LEAVE, context(4))
+        answer(requests, "m", kind, number)
+    answer(requests, "", JOIN, 9)
+    answer(requests, "i", LEAVE, 4)
     for trigger, number in (
         (Trigger.MEMBER_JOINED, 1),
         (Trigger.METADATA_CHANGED, 1),
@@ -181,9 +191,43 @@ def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "MOST_MEMBERS", 2)
     requests = Members()
     for name in ("a", "b", "a", "c"):
-        requests.note("g", name, JOIN, context(1))
+        answer(requests, name, JOIN, 1)
+    for member in ("c" * 257, "d"):
+        answer(requests, member, JOIN, 1, group="g" * (257 if member == "d" else 1))
     known = [name for name in "abc" if requests.cause("g", cause(Trigger.MEMBER_JOINED, name))]
     assert known == ["a", "c"]
+
+
+def test_refused_requests_are_forgotten() -> None:
+    """A request counts while it is in progress; afterwards only if it was not refused."""
+    requests = Members()
+    left = cause(Trigger.MEMBER_LEFT)
+    answer(requests, "m", JOIN, 1)
+    first, second = context(2), context(3)
+    requests.begin("g", "m", LEAVE, first)
+    requests.begin("g", "m", LEAVE, second)
+    assert requests.cause("g", left) == second
+    requests.end("g", "m", LEAVE, first, is_error=True)
+    assert requests.cause("g", left) == second
+    requests.end("g", "m", LEAVE, second, is_error=True)
+    assert requests.cause("g", left) == context(1)
+    assert not requests._in_progress
+    answer(requests, "other", LEAVE, 4, error=True)
+    assert len(requests._answered) == 1
+
+
+async def test_attributes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long ids and reasons are cut, also with variables of OpenTelemetry that allow more."""
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "100000")
+    export = Export(TracingOptions("http://127.0.0.1:1", 1), "1", lambda *_: None)
+    for tracer in (export.requests, export.always):
+        span: Any = tracer.start_span("s", attributes={"a": "x" * 999})
+        span.set_attribute("b", "x" * 999)
+        assert [len(value) for value in span.attributes.values()] == [256, 256]
+    logged: list[Any] = []
+    monkeypatch.setattr(export, "_logger", SimpleNamespace(emit=logged.append))
+    export.log(INFO, "e", {"a": "x" * 9999, "b": 1})
+    assert [len(str(value)) for value in logged[0].attributes.values()] == [4096, 1]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,18 @@
-"""Tracing: spans of requests and rebalances, and the events of the log."""
+"""Tracing: spans of requests and rebalances, and the events of the log.
+
+This is an error boundary: a bug in tracing costs a span or a log record, and the event
+`tracing.failed` reports the bug.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from opentelemetry.trace import Link, SpanKind, Status, StatusCode, get_current_span
+from opentelemetry.trace import INVALID_SPAN, Link, SpanKind, Status, StatusCode, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coordinator_server import __version__
@@ -42,6 +47,8 @@ if TYPE_CHECKING:
 
     Explain = Callable[[str, Rebalance], None]
 
+_T = TypeVar("_T")
+
 MOST_LINKS = 100
 """Limit of the links of a rebalance."""
 
@@ -67,7 +74,7 @@ class Tracing:
 
     def start(self) -> None:
         """Send the events of the log from now on."""
-        LOG.mirror(self._log)
+        LOG.mirror(partial(_guarded, self._log))
 
     async def stop(self) -> None:
         """Export what waits, for at most STOP_SECONDS."""
@@ -84,7 +91,10 @@ class Tracing:
         return _TracingCounter(self, inner, node_id)
 
     def begin(self, call: Call, node_id: int) -> Any:
-        """Return the span of a request that has been decoded."""
+        """Return the span of a request that has been decoded. Never raises."""
+        return _guarded(self._begin, call, node_id) or INVALID_SPAN
+
+    def _begin(self, call: Call, node_id: int) -> Any:
         request, api = call.request, call.api_name
         kind = kind_of(api, request)
         attributes: dict[str, Any] = {
@@ -111,11 +121,38 @@ class Tracing:
                     span.add_link(context)
         return span
 
-    def end(self, call: Call, span: Any, response: Any, errors: Collection[int]) -> None:
-        """End the span of a request that was answered; `response` is None without a response.
+    def end(self, call: Call, span: Any, response: Any, places: ErrorCodes, end_ns: int) -> None:
+        """End the span of a request at a time. Never raises.
 
-        `errors` are the error codes of the response other than NONE.
+        `response` is None without a response; `places` are the places of its error codes.
         """
+        if span.is_recording():
+            _guarded(self._count_and_end, call, span, response, places, end_ns)
+
+    def _count_and_end(
+        self, call: Call, span: Any, response: Any, places: ErrorCodes, end_ns: int
+    ) -> None:
+        errors: dict[int, int] = {}
+        if response is not None:
+            places.count(response, errors)
+        self._end(call, span, response, errors, end_ns)
+
+    def end_in_steps(self, call: Call, span: Any, response: Any, places: ErrorCodes) -> Steps:
+        """End the span of a request with a large response. Never raises."""
+        if not span.is_recording():
+            return
+        end_ns = time_ns()
+        errors: dict[int, int] = {}
+        try:
+            yield from places.count_in_steps(response, errors)
+        except Exception as error:  # error boundary: the response must be sent
+            _failed_by_bug(error)
+        _guarded(self._end, call, span, response, errors, end_ns)
+
+    def _end(
+        self, call: Call, span: Any, response: Any, errors: Collection[int], end_ns: int
+    ) -> None:
+        """End a span; `errors` are the error codes of the response other than NONE."""
         request = call.request
         kind, group = kind_of(call.api_name, request), getattr(request, "group_id", None)
         if kind is not None and isinstance(group, str):
@@ -133,7 +170,7 @@ class Tracing:
             span.set_attribute("kafka.errors", names)
             if not _EXPECTED.issuperset(errors):
                 span.set_status(Status(StatusCode.ERROR, ", ".join(names)))
-        span.end()
+        span.end(end_ns)
 
     def _contexts(self, request: Any) -> Iterator[SpanContext]:
         """Yield the contexts in the headers of produced records."""
@@ -152,7 +189,8 @@ class Tracing:
         """
 
         def trace_and_explain(group_id: str, rebalance: Rebalance) -> None:
-            self._rebalanced(group_id, rebalance, node_id, self._now_ms() - clock.now_ms())
+            offset_ms = self._now_ms() - clock.now_ms()
+            _guarded(self._rebalanced, group_id, rebalance, node_id, offset_ms)
             explain(group_id, rebalance)
 
         return trace_and_explain
@@ -215,6 +253,19 @@ def _log_failure(signal: str, reason: str) -> None:
     LOG.emit("tracing.failed", signal=signal, reason=reason)
 
 
+def _guarded(function: Callable[..., _T], *arguments: Any) -> _T | None:
+    """Return the result of a function; log an exception and return None."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # error boundary: a bug in tracing must not fail a request or group
+        _failed_by_bug(error)
+        return None
+
+
+def _failed_by_bug(error: Exception) -> None:
+    _log_failure("traces", f"{type(error).__name__}: {error}"[:500])
+
+
 def _cause_attributes(cause: Cause) -> dict[str, Any]:
     attributes = {
         "kafka.rebalance.trigger": cause.trigger.value,
@@ -248,25 +299,21 @@ class _Traced(Call):
     def reply(self, response: Message) -> None:
         """Send the response, and end the span."""
         is_large = self.is_large
+        end_ns = time_ns()  # before `reply`, which may serve the next requests of the connection
         super().reply(response)
-        if not is_large and self.span.is_recording():
-            errors: dict[int, int] = {}
-            self.places.count(response, errors)
-            self.tracing.end(self, self.span, response, errors)
+        if not is_large:
+            self.tracing.end(self, self.span, response, self.places, end_ns)
 
     def sending(self, response: Message, body_bytes: int) -> Steps:
         """End the span of a response that was encoded in steps."""
         yield from super().sending(response, body_bytes)
-        if self.span.is_recording():
-            errors: dict[int, int] = {}
-            yield from self.places.count_in_steps(response, errors)
-            self.tracing.end(self, self.span, response, errors)
+        yield from self.tracing.end_in_steps(self, self.span, response, self.places)
 
     def reply_nothing(self) -> None:
         """End the request without a response, and the span."""
+        end_ns = time_ns()
         super().reply_nothing()
-        if self.span.is_recording():
-            self.tracing.end(self, self.span, None, ())
+        self.tracing.end(self, self.span, None, self.places, end_ns)
 
 
 class _TracingCounter:

@@ -28,7 +28,7 @@ FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
 # These modules may catch any exception: the dispatcher, a group's task, the loading of a partition,
-# and the SASL authenticator.
+# the SASL authenticator, and tracing.
 ERROR_BOUNDARIES = {
     "coordinator_server/control/http.py",
     "coordinator_server/metrics/scrape.py",
@@ -36,6 +36,7 @@ ERROR_BOUNDARIES = {
     "coordinator_server/coordinator/task.py",
     "coordinator_server/runtime/coordinator.py",
     "coordinator_server/security/sasl/authenticator.py",
+    "coordinator_server/tracing/tracing.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

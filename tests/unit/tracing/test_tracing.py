@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from time import time_ns
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,10 @@ import pytest
 from opentelemetry.trace import SpanContext
 
 from coordinator_server.cli import main
+from coordinator_server.clock.broker_clock import SystemClock
+from coordinator_server.core.caller import Caller
 from coordinator_server.core.groups.explain import Cause, Trigger
+from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.events.vocabulary import INFO
 from coordinator_server.tracing import members
 from coordinator_server.tracing.export import Export
@@ -22,20 +26,23 @@ from coordinator_server.tracing.traceparents import (
     MOST_PARTITIONS,
     traceparents,
 )
-from coordinator_server.tracing.tracing import _TracingCounter
+from coordinator_server.tracing.tracing import Tracing
 from protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.join_group import JoinGroupRequest
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
 from protocol.apis.offset_commit import (
+    OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from protocol.batch import Record, build_batch
+from protocol.codec import encoder
 from protocol.compression import Compression
-from protocol.registry import SPEC_BY_NAME
+from protocol.registry import SPEC_BY_NAME, ApiSpec
+from protocol.schema import Message
 
 
 def produce(*batches: bytes) -> ProduceRequest:
@@ -130,21 +137,84 @@ def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_large_response_is_read_in_steps() -> None:
     """The errors of a response that was encoded in steps are counted in steps."""
     spec = SPEC_BY_NAME["OffsetCommit"]
-    ended = []
-    tracing = SimpleNamespace(
-        begin=lambda *_: SimpleNamespace(is_recording=lambda: True),
-        end=lambda _call, _span, _response, errors, *_: ended.append(set(errors)),
-    )
-    new_call, _ = _TracingCounter(cast("Any", tracing), None, 0).counted(spec, 9, None)
+    tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
+    new_call, _ = tracing.counter(None, 0).counted(spec, 9, None)
     partitions = [
         OffsetCommitResponsePartition(partition_index=index, error_code=index % 2 * 16)
         for index in range(10_000)
     ]
     topic = OffsetCommitResponseTopic(name="t", partitions=partitions)
-    call = new_call(*[None] * 6, True)
-    steps = call.sending(OffsetCommitResponse(topics=[topic]), 1)
-    assert len(list(steps)) >= 10
-    assert ended == [{16}]
+    call: Any = new_call(*call_of(spec, OffsetCommitRequest()), True)
+    assert len(list(call.sending(OffsetCommitResponse(topics=[topic]), 1))) >= 10
+    assert call.span.attributes["kafka.errors"] == ("NOT_COORDINATOR",)
+    assert not call.span.is_recording()
+
+
+def call_of(spec: ApiSpec, request: Message, answered: list[int] | None = None) -> Sequence[Any]:
+    """Return the arguments of a call; `answered` gets the times of its responses in ns."""
+
+    def answer(*_: bytes) -> None:
+        if answered is not None:
+            answered.append(time_ns())
+
+    version = spec.max_version
+    connection = SimpleNamespace(client_host="/h", answer=answer)
+    binding = SimpleNamespace(
+        spec=spec,
+        version=version,
+        flexible_response=True,
+        encode=encoder(spec.response_type, version),
+    )
+    return None, binding, connection, Caller("c", "/h", version), 1, request
+
+
+async def test_a_span_ends_before_the_response_is_sent() -> None:
+    """The time for the next requests of the connection is not part of the span."""
+    spec = SPEC_BY_NAME["OffsetCommit"]
+    tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
+    new_call, _ = tracing.counter(None, 0).counted(spec, spec.max_version, None)
+    answered: list[int] = []
+    call: Any = new_call(*call_of(spec, OffsetCommitRequest(), answered), False)
+    call.reply(OffsetCommitResponse(topics=[]))
+    assert len(answered) == 1
+    assert call.span.end_time <= answered[0]
+
+
+@pytest.mark.parametrize("broken", ["_begin", "_end", "count", "count_in_steps"])
+async def test_a_bug_in_tracing_fails_no_request(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request whose span cannot be made is answered, and the log has the bug."""
+    spec = SPEC_BY_NAME["OffsetCommit"]
+    tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
+
+    def fail(*_: object) -> Any:
+        raise KeyError("bug")
+
+    owner = ErrorCodes if broken.startswith("count") else Tracing
+    monkeypatch.setattr(owner, broken, fail)
+    failures: list[str] = []
+    monkeypatch.setattr(
+        "coordinator_server.tracing.tracing._log_failure", lambda _, reason: failures.append(reason)
+    )
+    new_call, _ = tracing.counter(None, 0).counted(spec, spec.max_version, None)
+    answered: list[int] = []
+    call: Any = new_call(*call_of(spec, OffsetCommitRequest(), answered), False)
+    call.reply(OffsetCommitResponse(topics=[]))
+    large: Any = new_call(*call_of(spec, OffsetCommitRequest()), True)
+    list(large.sending(OffsetCommitResponse(topics=[]), 1))
+    assert len(answered) == 1
+    assert set(failures) == {"KeyError: 'bug'"}
+
+
+async def test_a_bug_in_tracing_fails_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebalance whose span cannot be made is explained as without tracing."""
+    tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
+    monkeypatch.setattr(Tracing, "_rebalanced", lambda *_: [][0])
+    explained: list[Any] = []
+    explain = tracing.explaining(lambda *words: explained.append(words), 0, SystemClock())
+    explain("g", cast("Any", None))
+    assert explained == [("g", None)]
 
 
 def context(number: int) -> SpanContext:

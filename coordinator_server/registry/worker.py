@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.registry.address import RegistryAddress
 from coordinator_server.registry.client import RegistryClient, RegistryError
-from coordinator_server.registry.schemas import BAD_VALUE, Decode, decoder_of, described
+from coordinator_server.registry.schemas import Decode, decoder_of, described
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -67,7 +67,10 @@ class Schemas:
             kind = schema.kind if schema.kind in ("AVRO", "PROTOBUF", "JSON") else None
             return _Kept(kind, decoder_of(schema), "", 0)
         except RegistryError as error:
-            return _Kept(kind, None, str(error), time.monotonic() + _RETRY_SECONDS)
+            text = str(error)
+        except Exception as error:  # error boundary: libraries raise errors of many classes
+            text = f"the schema cannot be read: {described(error)}"
+        return _Kept(kind, None, text, time.monotonic() + _RETRY_SECONDS)
 
 
 def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -83,7 +86,7 @@ def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict
         decoded = text.encode("utf-8", "replace")
     except RegistryError as error:
         return {**shown, "error": str(error)}, b""
-    except BAD_VALUE as error:
+    except Exception as error:  # error boundary: libraries raise errors of many classes
         text = f"the value does not match the schema: {described(error)}"
         return {**shown, "error": text}, b""
     shown |= {"name": name, "is_cut": len(decoded) > request["most"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,16 @@ from coordinator_server.cli import main
 from coordinator_server.registry.address import missing_packages, read_address
 from coordinator_server.registry.client import RegistryError, Schema
 from coordinator_server.registry.schemas import BAD_VALUE, decoder_of
+from coordinator_server.registry.worker import Schemas, answer
 from tests.registry import RECORDED
 
 SUBJECTS = RECORDED["subjects"]
 PROTO = 'syntax = "proto3";'
+_FIXED = {"type": "fixed", "name": "f", "size": 1}
+_TWICE = json.dumps(
+    {"type": "record", "name": "r", "fields": [{"name": name, "type": _FIXED} for name in "ab"]}
+)
+_BAD_DECIMAL = '{"type": "bytes", "logicalType": "decimal", "precision": -1}'
 _BY_KIND = {"AVRO": "orders-value", "JSON": "points-value", "PROTOBUF": "payments-value"}
 _IMPORTS = {"orders-value": [("shop.Address", "address")]}
 _IMPORTS["payments-value"] = [("shop/money.proto", "shop/money.proto")]
@@ -49,6 +56,9 @@ def test_serialized_protobuf_schemas() -> None:
         ("AVRO", "{", (), "JSONDecodeError"),
         ("AVRO", '"shop.Missing"', (), "shop.Missing"),
         ("AVRO", "[" * 100_000, (), "RecursionError"),
+        ("AVRO", '{"type": "record", "fields": []}', (), "SchemaParseException"),
+        ("AVRO", _BAD_DECIMAL, (), "SchemaParseException"),
+        ("AVRO", _TWICE, (), "redefined named type: f"),
         ("JSON", "{", (), "JSONDecodeError"),
         ("PROTOBUF", "message {", (), "protoc refuses the schema: schema:1:9:"),
         ("PROTOBUF", 'import "/etc/hostname";', (), "/etc/hostname: File not found"),
@@ -58,7 +68,7 @@ def test_serialized_protobuf_schemas() -> None:
         ("PROTOBUF", PROTO, (("\0", PROTO),), "ValueError"),
         ("THRIFT", "", (), "schemas of type 'THRIFT' cannot be decoded"),
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_bad_schemas(
     kind: str, text: str, imports: tuple[tuple[str, str], ...], reason: str
@@ -91,6 +101,25 @@ def test_bad_values(subject: str, body: bytes) -> None:
     """A value that does not match its schema raises an error that the worker reports."""
     with pytest.raises((RegistryError, *BAD_VALUE)):
         decoder_of(recorded_schema(subject))(body)
+
+
+@pytest.mark.parametrize("place", ["schema", "value"])
+def test_unexpected_errors(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of any class costs one value; the worker answers with the class of the error."""
+
+    class UnexpectedError(Exception):
+        pass
+
+    def fail(_: object) -> Any:
+        raise UnexpectedError("why")
+
+    made = fail if place == "schema" else lambda _: fail
+    monkeypatch.setattr("coordinator_server.registry.worker.decoder_of", made)
+    monkeypatch.setattr("coordinator_server.registry.worker._set_alarm", lambda _: None)
+    client: Any = SimpleNamespace(schema=lambda _: recorded_schema("points-value"))
+    shown, decoded = answer(Schemas(client), {"id": 1, "most": 9}, b"")
+    assert shown["error"].endswith(": UnexpectedError: why")
+    assert decoded == b""
 
 
 def test_bytes_behind_an_avro_value() -> None:

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,8 +129,12 @@ def _limit_memory() -> None:
     if sys.platform != "win32":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for limit, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
+            hard = resource.getrlimit(limit)[1]
+            if hard != resource.RLIM_INFINITY:
+                most = min(hard, most)
+            with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
+                resource.setrlimit(limit, (most, most))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator_server.cli import main
 from coordinator_server.registry.address import missing_packages, read_address
-from coordinator_server.registry.client import RegistryError, Schema
+from coordinator_server.registry.client import RegistryClient, RegistryError, Schema
 from coordinator_server.registry.schemas import BAD_VALUE, decoder_of
 from coordinator_server.registry.worker import Schemas, answer
 from tests.registry import RECORDED
@@ -139,6 +139,31 @@ def test_without_the_extra(
     assert capsys.readouterr().err.endswith(text)
 
 
+_SECRET = (
+    "http://eve:secret@r",
+    "http://eve:secret@r:99999",
+    "http://eve:secret@[r",
+    "//e:secret@",
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://[::1]", 80), ("https://[::1]", 443), ("http://[::1]:8081", 8081)]
+)
+def test_addresses_of_ipv6(url: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a port the one of the scheme is connected to."""
+    connected: list[Any] = []
+
+    def connect(address: Any, *_: Any) -> Any:
+        connected.append(address)
+        raise OSError
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    with pytest.raises(RegistryError):
+        RegistryClient(read_address(url, None)).schema(1)
+    assert connected == [("::1", port)]
+
+
 def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """The URL has no user and no query, the login file has USER:PASSWORD."""
     assert missing_packages() == []
@@ -147,7 +172,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     address = read_address("https://registry:8081/base/", str(file))
     assert address == ("https://registry:8081/base", "eve:a:b")
     bad = ("", "registry:8081", "ftp://r", "http://", "http://r?x", "http://r#x", "http://r:99999")
-    for url in (*bad, "http://a b", "http://r\n", "http://eve:secret@r"):
+    for url in (*bad, "http://a b", "http://r\n", *_SECRET):
         with pytest.raises(ValueError) as raised:
             read_address(url, None)
         assert "secret" not in str(raised.value)

@@ -369,6 +369,11 @@ def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     ):
         with pytest.raises(ValueError):
             read_options(url, 1)
+    for end in ("h:99999", "[h", "h?x", "h x", "h:sec"):
+        for start in ("http://eve:secret@", "ftp://eve:secret@", "http://eve:secret/@"):
+            with pytest.raises(ValueError) as raised:
+                read_options(start + end, 1)
+            assert "secret" not in str(raised.value)
     for ratio in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError):
             read_options("http://h", ratio)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -48,10 +49,13 @@ class RegistryDecoder:
         self._lock = asyncio.Lock()
 
     def stop(self) -> None:
-        """End the worker."""
+        """End the worker, and protoc if the worker runs it."""
         if self._process is not None:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                if sys.platform == "win32":
+                    self._process.kill()
+                else:  # the worker may have ended before protoc
+                    os.killpg(self._process.pid, signal.SIGKILL)
             self._process = None
 
     async def decode(self, contents: Sequence[Framed], most_bytes: int, total_bytes: int) -> None:
@@ -137,6 +141,7 @@ class RegistryDecoder:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env=_environment(),
+            start_new_session=True,
         )
         assert process.stdin is not None
         head = json.dumps(self._address._asdict()).encode()

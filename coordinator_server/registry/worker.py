@@ -30,6 +30,7 @@ SCHEMA_SECONDS, DECODE_SECONDS = 5, 2
 """How long the process may read a schema, and decode a value."""
 
 _MEMORY_BYTES = 1024 * 1024 * 1024
+_MOST_NAME_CHARACTERS = 200
 _MOST_SCHEMAS = 1_000
 _RETRY_SECONDS = 10.0
 """How long a schema that could not be read is not requested again."""
@@ -90,7 +91,10 @@ def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict
     except Exception as error:  # error boundary: libraries raise errors of many classes
         text = f"the value does not match the schema: {described(error)}"
         return {**shown, "error": text}, b""
-    shown |= {"name": name, "is_cut": len(decoded) > request["most"]}
+    shown |= {
+        "name": name and name[:_MOST_NAME_CHARACTERS],
+        "is_cut": len(decoded) > request["most"],
+    }
     return shown, decoded[: request["most"]]
 
 

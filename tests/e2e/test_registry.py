@@ -317,6 +317,37 @@ async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> No
     assert content.shown["decoded"]["error"] == reason
 
 
+@pytest.mark.parametrize("end", ["wait", "exit"])
+async def test_processes_of_the_worker_end_with_it(
+    end: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A protoc that runs when the worker takes too long, or has ended, is ended."""
+    program, pid = tmp_path / "worker", tmp_path / "pid"
+    program.write_text(
+        f"#!/bin/sh\nsleep 30 <&- >&- 2>&- &\necho $! >{pid}.new\nmv {pid}.new {pid}\n{end}\n"
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr("coordinator_server.registry.decoder.sys.executable", str(program))
+    monkeypatch.setattr(decoder, "_MOST_SECONDS", 2.0)
+    values = decoder.RegistryDecoder(RegistryAddress("http://127.0.0.1:1"))
+    began_s = time.monotonic()
+    processes: list[asyncio.subprocess.Process] = []
+    start = values._started
+
+    async def started() -> asyncio.subprocess.Process:
+        processes.append(await start())
+        return processes[0]
+
+    monkeypatch.setattr(values, "_started", started)
+    content = Framed({}, 1, b"")
+    await values.decode([content], 9, 9)
+    assert content.shown["decoded"]["error"]
+    await processes[0].wait()
+    child = int(pid.read_text())
+    wait_for(partial(has_ended, child), "the end of the child")
+    assert time.monotonic() - began_s < 20  # the child ends by itself after 30 s
+
+
 def test_lower_limits_of_memory_are_kept() -> None:
     """A process with a lower hard limit of memory keeps it, and decodes."""
     code = (

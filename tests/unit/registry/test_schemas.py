@@ -122,6 +122,15 @@ def test_unexpected_errors(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert decoded == b""
 
 
+def test_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long name of a record is cut."""
+    monkeypatch.setattr("coordinator_server.registry.worker._set_alarm", lambda _: None)
+    text = json.dumps({"type": "record", "name": "r" * 99_999, "fields": []})
+    client: Any = SimpleNamespace(schema=lambda _: Schema("AVRO", text, ()))
+    shown, decoded = answer(Schemas(client), {"id": 1, "most": 9}, b"")
+    assert (shown["name"], shown["error"], decoded) == ("r" * 200, None, b"{}")
+
+
 def test_bytes_behind_an_avro_value() -> None:
     """Bytes behind the value are an error: the schema is probably another one."""
     with pytest.raises(RegistryError, match="1 bytes follow"):

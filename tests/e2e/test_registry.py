@@ -267,7 +267,8 @@ def test_hostile_values_hold_nothing(registry: RegistryServer) -> None:
         assert (third["name"], third["error"]) == ("shop.Order", None)
         assert all(one["error"] for one in others)
         assert took_s < decoder.PAGE_SECONDS + worker.DECODE_SECONDS + 3
-        assert sorted(waits)[len(waits) // 2] < 0.1
+        assert len(waits) > 10
+        assert max(waits) < worker.DECODE_SECONDS / 2
         assert serve.stop() == 0
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from coordinator_server.config.config import Config
     from coordinator_server.control.state import ControlOptions
     from coordinator_server.tracing.options import TracingOptions
+    from coordinator_server.tracing.tracing import Tracing
 
 
 def run(
@@ -75,16 +76,32 @@ async def _serve(
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
+    """Serve until a signal, and send traces and logs also if the start or the stop fails."""
+    if tracing_options is None:
+        await _serve_traced(config, control_arguments, None, watch_stdin, ready_message)
+        return
+    from coordinator_server.tracing.tracing import Tracing
+
+    tracing = Tracing(tracing_options)
+    tracing.start()
+    try:
+        await _serve_traced(config, control_arguments, tracing, watch_stdin, ready_message)
+    finally:
+        await tracing.stop()
+
+
+async def _serve_traced(
+    config: Config,
+    control_arguments: tuple[tuple[str, int] | None, str | None, ControlOptions | None],
+    tracing: Tracing | None,
+    watch_stdin: bool,
+    ready_message: str | None,
+) -> None:
     from coordinator_server.cluster_restore import ServedCluster
     from coordinator_server.composition import compose
 
     control, control_token, control_options = control_arguments
-    counts = tracing = None
-    if tracing_options is not None:
-        from coordinator_server.tracing.tracing import Tracing
-
-        tracing = Tracing(tracing_options)
-        tracing.start()
+    counts = None
     if control is not None:
         from coordinator_server.counting.counts import Counts
 
@@ -136,8 +153,6 @@ async def _serve(
         except StorageError as error:
             raise StartError(f"the data directory could not be left in order: {error}") from error
     LOG.emit("broker.stopped")
-    if tracing is not None:
-        await tracing.stop()
 
 
 def _warn(config: Config, cluster: Cluster) -> None:

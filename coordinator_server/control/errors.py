@@ -10,7 +10,7 @@ _INT64 = 1 << 63
 _cut = Repr()
 _cut.maxstring = _cut.maxlong = 200
 _INT64_DIGITS = 19
-_MOST_COMPARED, _MOST_CHARACTERS, _LENGTHS_APART, _SIMILARITY = 200, 100, 3, 0.75
+_MOST_COMPARED, _MOST_CHARACTERS, _LENGTHS_APART, _SIMILARITY = 50, 40, 3, 0.75
 
 
 class ControlError(Exception):
@@ -46,7 +46,7 @@ def proposal(name: str, known: Iterable[str]) -> str:
     """
     from difflib import get_close_matches
 
-    if len(name) > _MOST_CHARACTERS:
+    if len(name) > _MOST_CHARACTERS:  # candidates are at most _LENGTHS_APART longer
         return ""
     candidates = (
         other

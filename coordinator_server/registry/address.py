@@ -24,13 +24,13 @@ def read_address(url: str, login_file: str | None) -> RegistryAddress:
 
     Raises ValueError; the message does not contain the password.
     """
+    if "@" in url:  # checked first, because other messages contain the URL
+        raise ValueError("the URL has a user: put USER:PASSWORD into --http-registry-login-file")
     try:
         split = urlsplit(url)
         is_usable = split.scheme in ("http", "https") and split.hostname and split.port != 0
     except ValueError as error:
         raise ValueError(f"{_printable(url)} is not a URL: {error}") from error
-    if "@" in split.netloc:
-        raise ValueError("the URL has a user: put USER:PASSWORD into --http-registry-login-file")
     if not is_usable or split.query or split.fragment or not url.isascii() or _has_spaces(url):
         text = "is not a URL such as http://127.0.0.1:8081"
         raise ValueError(f"{_printable(url)} {text}")

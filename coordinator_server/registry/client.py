@@ -59,8 +59,10 @@ class RegistryClient:
     def __init__(self, address: RegistryAddress) -> None:
         split = urlsplit(address.url)
         assert split.hostname is not None
-        self._host, self._port, self._path = split.hostname, split.port, split.path
         self._connection = HTTPSConnection if split.scheme == "https" else HTTPConnection
+        # Without a port, http.client would take the last group of an IPv6 address for one.
+        port = split.port or self._connection.default_port
+        self._host, self._port, self._path = split.hostname, port, split.path
         self._headers = {"Accept": _ACCEPT, "Connection": "close"}
         if address.login:
             login = b64encode(address.login.encode()).decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,14 @@ PAGE_SECONDS = 6.0
 _HEAD_BYTES = 64 * 1024
 _START_SECONDS = 3.0
 _MOST_SECONDS = _START_SECONDS + SCHEMA_SECONDS + DECODE_SECONDS
+_VARIABLES = frozenset(
+    (
+        *("HOME", "LANG", "LC_ALL", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+        *("SYSTEMROOT", "TEMP", "TMP", "TMPDIR"),
+    )
+)
+"""The variables that the worker gets; Windows needs SYSTEMROOT."""
+
 _ROOT = Path(__file__).parents[2]  # the folder that has this package
 
 
@@ -40,10 +49,13 @@ class RegistryDecoder:
         self._lock = asyncio.Lock()
 
     def stop(self) -> None:
-        """End the worker."""
+        """End the worker, and protoc if the worker runs it."""
         if self._process is not None:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                if sys.platform == "win32":
+                    self._process.kill()
+                else:  # the worker may have ended before protoc
+                    os.killpg(self._process.pid, signal.SIGKILL)
             self._process = None
 
     async def decode(self, contents: Sequence[Framed], most_bytes: int, total_bytes: int) -> None:
@@ -94,7 +106,11 @@ class RegistryDecoder:
     async def _ask(self, schema_id: int, body: bytes, most_bytes: int) -> dict[str, Any]:
         """Return the response of the worker. Raises OSError, EOFError, RuntimeError."""
         if self._process is None or self._process.returncode is not None:
-            self._process = await self._started()
+            try:
+                self._process = await self._started()
+            except OSError as error:
+                text = f"the process that decodes cannot be started: {error.strerror}"
+                return _failed(text)
         source, sink = self._process.stdout, self._process.stdin
         assert source is not None
         assert sink is not None
@@ -116,20 +132,28 @@ class RegistryDecoder:
         }
 
     async def _started(self) -> asyncio.subprocess.Process:
-        paths = [str(_ROOT), _PACKAGES, os.environ.get("PYTHONPATH", "")]
         process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # the working directory, where anyone may have put modules, is not imported from
             "-m",
             "coordinator_server.registry.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+            env=_environment(),
+            start_new_session=True,
         )
         assert process.stdin is not None
         head = json.dumps(self._address._asdict()).encode()
         process.stdin.write(HEADER.pack(len(head), 0) + head)
         return process
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of the worker; others, such as secrets, are left out."""
+    paths = [str(_ROOT), _PACKAGES, os.environ.get("PYTHONPATH", "")]
+    kept = {name: value for name, value in os.environ.items() if name.upper() in _VARIABLES}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def _failed(reason: str) -> dict[str, Any]:

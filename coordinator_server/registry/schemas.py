@@ -63,11 +63,15 @@ def described(error: BaseException) -> str:
 
 def _avro(schema: Schema) -> Decode:
     from fastavro import parse_schema, schemaless_reader
+    from fastavro.schema import SchemaParseException
 
     named: dict[str, Any] = {}
-    for _, text in schema.imports:
-        parse_schema(json.loads(text), named_schemas=named)
-    parsed: Any = parse_schema(json.loads(schema.text), named_schemas=named)
+    try:
+        for _, text in schema.imports:
+            parse_schema(json.loads(text), named_schemas=named)
+        parsed: Any = parse_schema(json.loads(schema.text), named_schemas=named)
+    except SchemaParseException as error:
+        raise RegistryError(f"the schema cannot be read: {described(error)}") from error
     if isinstance(parsed, str) and parsed in named:
         parsed = named[parsed]
     name = parsed.get("name") if isinstance(parsed, dict) else None

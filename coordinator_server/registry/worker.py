@@ -14,12 +14,13 @@ import signal
 import sys
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.registry.address import RegistryAddress
 from coordinator_server.registry.client import RegistryClient, RegistryError
-from coordinator_server.registry.schemas import BAD_VALUE, Decode, decoder_of, described
+from coordinator_server.registry.schemas import Decode, decoder_of, described
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -29,6 +30,7 @@ SCHEMA_SECONDS, DECODE_SECONDS = 5, 2
 """How long the process may read a schema, and decode a value."""
 
 _MEMORY_BYTES = 1024 * 1024 * 1024
+_MOST_NAME_CHARACTERS = 200
 _MOST_SCHEMAS = 1_000
 _RETRY_SECONDS = 10.0
 """How long a schema that could not be read is not requested again."""
@@ -67,7 +69,10 @@ class Schemas:
             kind = schema.kind if schema.kind in ("AVRO", "PROTOBUF", "JSON") else None
             return _Kept(kind, decoder_of(schema), "", 0)
         except RegistryError as error:
-            return _Kept(kind, None, str(error), time.monotonic() + _RETRY_SECONDS)
+            text = str(error)
+        except Exception as error:  # error boundary: libraries raise errors of many classes
+            text = f"the schema cannot be read: {described(error)}"
+        return _Kept(kind, None, text, time.monotonic() + _RETRY_SECONDS)
 
 
 def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -83,10 +88,13 @@ def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict
         decoded = text.encode("utf-8", "replace")
     except RegistryError as error:
         return {**shown, "error": str(error)}, b""
-    except BAD_VALUE as error:
+    except Exception as error:  # error boundary: libraries raise errors of many classes
         text = f"the value does not match the schema: {described(error)}"
         return {**shown, "error": text}, b""
-    shown |= {"name": name, "is_cut": len(decoded) > request["most"]}
+    shown |= {
+        "name": name and name[:_MOST_NAME_CHARACTERS],
+        "is_cut": len(decoded) > request["most"],
+    }
     return shown, decoded[: request["most"]]
 
 
@@ -125,8 +133,12 @@ def _limit_memory() -> None:
     if sys.platform != "win32":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        for limit, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
+            hard = resource.getrlimit(limit)[1]
+            if hard != resource.RLIM_INFINITY:
+                most = min(hard, most)
+            with suppress(ValueError, OSError):  # macOS refuses RLIMIT_AS
+                resource.setrlimit(limit, (most, most))
 
 
 if __name__ == "__main__":

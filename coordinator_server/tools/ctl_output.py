@@ -19,13 +19,13 @@ def show(answer: dict[str, Any], times: Times) -> None:
     """Print the answer to a request."""
     for name, value in answer.items():
         if not isinstance(value, dict | list) and name != "next":
-            print(f"{name}: {cell(name, value, times)}")
+            _print(f"{name}: {cell(name, value, times)}")
     for name, value in answer.items():
         if isinstance(value, list):
             for line in _list(name, value, times):
-                print(line)
+                _print(line)
         elif isinstance(value, dict):
-            print(f"{name}: {cell(name, value, times)}")
+            _print(f"{name}: {cell(name, value, times)}")
     if answer.get("next") is not None:
         print(f"there is more: --after {printable(str(answer['next']))}", file=sys.stderr)
 
@@ -38,16 +38,22 @@ def show_event(event: dict[str, Any], times: Times) -> None:
         from coordinator_server.rebalances.story import tell
 
         first, *rest = tell(data)
-        text = "\n".join([f"{data['group']}: {first}", *(f"    {line}" for line in rest)])
-        text = "\n".join(map(printable, text.split("\n")))
-    print(f"{times.shown('at_ms', event['at_ms'])}  {event['type']}  {text}", flush=True)
+        text = "\n".join(
+            [f"{printable(data['group'])}: {first}", *(f"    {line}" for line in rest)]
+        )
+    _print(f"{times.shown('at_ms', event['at_ms'])}  {event['type']}  {text}", flush=True)
 
 
 def show_record(record: dict[str, Any], times: Times) -> None:
     """Print a record in one line."""
     place = f"{record['partition']}:{record['offset']}"
-    contents = (cell(name, record[name], times) for name in ("key", "value"))
-    print(place, *contents, sep="  ", flush=True)
+    contents = [cell(name, record[name], times) for name in ("key", "value")]
+    _print("  ".join([place, *contents]), flush=True)
+
+
+def _print(text: str, *, flush: bool = False) -> None:
+    """Print lines; what is not escaped yet is escaped here."""
+    print("\n".join(map(printable, text.split("\n"))), flush=flush)
 
 
 def _list(name: str, values: list[Any], times: Times) -> Iterator[str]:
@@ -79,7 +85,8 @@ def _rebalances(rebalances: Sequence[dict[str, Any]], times: Times) -> Iterator[
     yield from _table(rows, times)
     for rebalance in rebalances:
         yield ""
-        yield f"{rebalance['group']}, {times.shown('started_ms', rebalance['started_ms'])}:"
+        started = times.shown("started_ms", rebalance["started_ms"])
+        yield f"{printable(rebalance['group'])}, {started}:"
         yield from (f"    {printable(line)}" for line in rebalance["story"])
 
 

@@ -16,7 +16,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, TraceIdRatioBased
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 QUEUE_SIZE = 8192
 """Limit of spans that wait for their export, and of events of the log."""
+
+MOST_CHARACTERS = 256
+"""Limit of an attribute of a span: clients choose ids and reasons."""
+
+MOST_LOG_CHARACTERS = 4096
+"""Limit of an attribute of the log, such as a stack trace."""
 
 DELAY_MS = 1000
 TIMEOUT_SECONDS = 5.0
@@ -72,8 +78,11 @@ class Export:
             schedule_delay_millis=DELAY_MS,
         )
         tracers = []
+        limits = SpanLimits(
+            max_attribute_length=MOST_CHARACTERS, max_span_attribute_length=MOST_CHARACTERS
+        )
         for sampler in (TraceIdRatioBased(options.ratio), ALWAYS_ON):
-            provider = TracerProvider(sampler, resource, shutdown_on_exit=False)
+            provider = TracerProvider(sampler, resource, shutdown_on_exit=False, span_limits=limits)
             provider.add_span_processor(self._spans)
             tracers.append(provider.get_tracer(_SCOPE, version))
         self.requests, self.always = tracers
@@ -90,7 +99,10 @@ class Export:
             severity_number=severity,
             severity_text=severity.name,
             body=event,
-            attributes=attributes,
+            attributes={
+                name: value[:MOST_LOG_CHARACTERS] if isinstance(value, str) else value
+                for name, value in attributes.items()
+            },
         )
         self._logger.emit(record)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.core.groups.explain import Trigger
@@ -12,7 +13,14 @@ if TYPE_CHECKING:
 
     from coordinator_server.core.groups.explain import Cause
 
+    _Contexts = OrderedDict[tuple[str, str], dict[str, SpanContext]]
+
 MOST_MEMBERS = 10_000
+MOST_CHARACTERS = 256
+"""Limit of a group id, and of a member id: longer ones are not remembered."""
+
+MOST_IN_REQUEST = 100
+"""Limit of the members of one LeaveGroup that are remembered."""
 
 JOIN, LEAVE, ALIVE = "join", "leave", "alive"
 """Kinds of requests of a member."""
@@ -49,39 +57,70 @@ def kind_of(api: str, request: Any) -> str | None:
 
 
 def member_ids(request: Any) -> list[str]:
-    """Return the ids, or the instance ids, of the members that a request is about."""
+    """Return the ids, or the instance ids, of the members that a request is about.
+
+    Only the first MOST_IN_REQUEST members are returned.
+    """
     members = getattr(request, "members", None)
     if members:  # LeaveGroup from version 3 on
-        return [member.member_id or member.group_instance_id or "" for member in members]
+        return [
+            member.member_id or member.group_instance_id or ""
+            for member in islice(members, MOST_IN_REQUEST)
+        ]
     return [getattr(request, "member_id", None) or ""]
 
 
 class Members:
-    """The span contexts of the last sampled request of each kind, by group and member."""
+    """The span contexts of the last sampled request of each kind, by group and member.
+
+    A request in progress counts as well, because LeaveGroup may end a rebalance before its
+    response. Requests that are answered with an error are forgotten, so that clients without
+    access to a group do not displace its members.
+    """
 
     def __init__(self) -> None:
-        self._of: OrderedDict[tuple[str, str], dict[str, SpanContext]] = OrderedDict()
+        self._answered: _Contexts = OrderedDict()
+        self._in_progress: _Contexts = OrderedDict()
 
-    def note(self, group: str, member: str, kind: str, context: SpanContext) -> None:
-        """Remember a request. An empty member id is ignored."""
-        if not member:
-            return
+    def begin(self, group: str, member: str, kind: str, context: SpanContext) -> None:
+        """Remember a request in progress."""
+        _note(self._in_progress, group, member, kind, context)
+
+    def end(
+        self, group: str, member: str, kind: str, context: SpanContext, *, is_error: bool
+    ) -> None:
+        """Remember a request that is answered, unless with an error."""
         key = group, member
-        contexts = self._of.get(key)
-        if contexts is None:
-            contexts = self._of[key] = {}
-            if len(self._of) > MOST_MEMBERS:
-                self._of.popitem(last=False)
-        else:
-            self._of.move_to_end(key)
-        contexts[kind] = context
+        started = self._in_progress.get(key)
+        if started is not None and started.get(kind) == context:
+            del started[kind]
+            if not started:
+                del self._in_progress[key]
+        if not is_error:
+            _note(self._answered, group, member, kind, context)
 
     def cause(self, group: str, cause: Cause) -> SpanContext | None:
         """Return the request that caused a rebalance; None if it is not known."""
         kinds = _FIRST.get(cause.trigger, _OTHERS)
         for member in (cause.member_id, cause.group_instance_id or ""):
-            contexts = self._of.get((group, member), {})
+            key = group, member
+            contexts = self._answered.get(key, {}) | self._in_progress.get(key, {})
             for kind in kinds:
                 if kind in contexts:
                     return contexts[kind]
         return None
+
+
+def _note(known: _Contexts, group: str, member: str, kind: str, context: SpanContext) -> None:
+    """Remember a request. An empty member id is ignored, and ids that are too long."""
+    if not member or max(len(group), len(member)) > MOST_CHARACTERS:
+        return
+    key = group, member
+    contexts = known.get(key)
+    if contexts is None:
+        contexts = known[key] = {}
+        if len(known) > MOST_MEMBERS:
+            known.popitem(last=False)
+    else:
+        known.move_to_end(key)
+    contexts[kind] = context

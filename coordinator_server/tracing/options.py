@@ -28,12 +28,14 @@ def read_options(url: str, ratio: float) -> TracingOptions:
         raise ValueError(f"the ratio {ratio} is not between 0 and 1")
     if not url:
         return TracingOptions(None, ratio)
-    shown = ascii(url[:200])[1:-1]
+    has_user = "@" in url
+    shown = "the address with a user" if has_user else ascii(url[:200])[1:-1]
     try:
         split = urlsplit(url)
         is_usable = split.scheme in ("http", "https") and split.hostname and split.port != 0
     except ValueError as error:
-        raise ValueError(f"{shown} is not a URL: {error}") from error
+        reason = "" if has_user else f": {error}"
+        raise ValueError(f"{shown} is not a URL{reason}") from None
     if not is_usable or split.query or split.fragment or not url.isprintable() or " " in url:
         raise ValueError(f"{shown} is not a URL such as http://127.0.0.1:4318")
     return TracingOptions(url.rstrip("/"), ratio)

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from protocol.apis.produce import ProduceRequest
     from protocol.batch_header import BatchHeader
 
-MOST_BYTES = 256 * 1024
+MOST_BYTES = 128 * 1024
 """Limit of the decompressed bytes of a request in which headers are looked for."""
 
 MOST_RECORDS = 100
 """Limit of records of a batch whose headers are read."""
+
+MOST_PARTITIONS = 100
+"""Limit of topics, and of partitions, whose first batch is read. Producers send one batch each."""
 
 MOST_LINKS = 32
 _NAME = "traceparent"
@@ -42,10 +45,12 @@ def traceparents(request: ProduceRequest) -> list[str]:
     left = MOST_BYTES
     try:
         for batch, data in _batches(request):
-            if len(data) - HEADER_BYTES > left:
+            if len(data) > left:
                 continue
             buffer, plain = _decompressed(data, batch, left)
-            left -= len(buffer)
+            left -= max(len(data), len(buffer))
+            if left < 0:
+                break
             if _NAME.encode() not in buffer:
                 continue
             for record in islice(iterate_records(buffer, plain), MOST_RECORDS):
@@ -58,15 +63,19 @@ def traceparents(request: ProduceRequest) -> list[str]:
 
 
 def _batches(request: ProduceRequest) -> Iterator[tuple[BatchHeader, bytes]]:
-    for topic in request.topic_data:
-        for partition in topic.partition_data:
-            if partition.records is None or len(partition.records) > MOST_BYTES:
-                continue
-            data = bytes(partition.records)
-            for batch in iterate_batches(data):
-                if batch.magic == 2 and not batch.is_control:
-                    end = batch.position + LOG_OVERHEAD_BYTES + batch.length
-                    yield batch._replace(position=0), data[batch.position : end]
+    """Yield the first batch of each partition with its bytes."""
+    for records in islice(_sections(request), MOST_PARTITIONS):
+        if records is None or len(records) > MOST_BYTES:
+            continue
+        for batch in islice(iterate_batches(records), 1):
+            if batch.magic == 2 and not batch.is_control:
+                yield batch, bytes(records[: LOG_OVERHEAD_BYTES + batch.length])
+
+
+def _sections(request: ProduceRequest) -> Iterator[bytes | memoryview | None]:
+    for topic in islice(request.topic_data, MOST_PARTITIONS):
+        for partition in islice(topic.partition_data, MOST_PARTITIONS):
+            yield partition.records
 
 
 def _decompressed(data: bytes, batch: BatchHeader, limit: int) -> tuple[bytes, Any]:

@@ -1,13 +1,18 @@
-"""Tracing: spans of requests and rebalances, and the events of the log."""
+"""Tracing: spans of requests and rebalances, and the events of the log.
+
+This is an error boundary: a bug in tracing costs a span or a log record, and the event
+`tracing.failed` reports the bug.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from time import time_ns
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from opentelemetry.trace import Link, SpanKind, Status, StatusCode, get_current_span
+from opentelemetry.trace import INVALID_SPAN, Link, SpanKind, Status, StatusCode, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from coordinator_server import __version__
@@ -27,7 +32,7 @@ from coordinator_server.tracing.traceparents import traceparents
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from opentelemetry.trace import SpanContext
 
@@ -42,11 +47,16 @@ if TYPE_CHECKING:
 
     Explain = Callable[[str, Rebalance], None]
 
+_T = TypeVar("_T")
+
 MOST_LINKS = 100
 """Limit of the links of a rebalance."""
 
 _EXPECTED = frozenset((ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS))
 """Errors in the normal course of a group; a span with such an error does not have the status."""
+
+_OF_MEMBERS = frozenset((ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS))
+"""Error codes of responses to members of the group."""
 
 _FAILED = "tracing.failed"
 _POLL_SECONDS = 0.02
@@ -64,7 +74,7 @@ class Tracing:
 
     def start(self) -> None:
         """Send the events of the log from now on."""
-        LOG.mirror(self._log)
+        LOG.mirror(partial(_guarded, self._log))
 
     async def stop(self) -> None:
         """Export what waits, for at most STOP_SECONDS."""
@@ -81,7 +91,10 @@ class Tracing:
         return _TracingCounter(self, inner, node_id)
 
     def begin(self, call: Call, node_id: int) -> Any:
-        """Return the span of a request that has been decoded."""
+        """Return the span of a request that has been decoded. Never raises."""
+        return _guarded(self._begin, call, node_id) or INVALID_SPAN
+
+    def _begin(self, call: Call, node_id: int) -> Any:
         request, api = call.request, call.api_name
         kind = kind_of(api, request)
         attributes: dict[str, Any] = {
@@ -102,32 +115,62 @@ class Tracing:
         if span.is_recording():
             if kind is not None and isinstance(group, str):
                 for member in member_ids(request):
-                    self.members.note(group, member, kind, span.get_span_context())
+                    self.members.begin(group, member, kind, span.get_span_context())
             elif api == "Produce":
                 for context in self._contexts(request):
                     span.add_link(context)
         return span
 
-    def end(self, call: Call, span: Any, response: Any, places: ErrorCodes) -> None:
-        """End the span of a request that was answered; `response` is None without a response."""
-        if not span.is_recording():
-            return
+    def end(self, call: Call, span: Any, response: Any, places: ErrorCodes, end_ns: int) -> None:
+        """End the span of a request at a time. Never raises.
+
+        `response` is None without a response; `places` are the places of its error codes.
+        """
+        if span.is_recording():
+            _guarded(self._count_and_end, call, span, response, places, end_ns)
+
+    def _count_and_end(
+        self, call: Call, span: Any, response: Any, places: ErrorCodes, end_ns: int
+    ) -> None:
         errors: dict[int, int] = {}
         if response is not None:
             places.count(response, errors)
+        self._end(call, span, response, errors, end_ns)
+
+    def end_in_steps(self, call: Call, span: Any, response: Any, places: ErrorCodes) -> Steps:
+        """End the span of a request with a large response. Never raises."""
+        if not span.is_recording():
+            return
+        end_ns = time_ns()
+        errors: dict[int, int] = {}
+        try:
+            yield from places.count_in_steps(response, errors)
+        except Exception as error:  # error boundary: the response must be sent
+            _failed_by_bug(error)
+        _guarded(self._end, call, span, response, errors, end_ns)
+
+    def _end(
+        self, call: Call, span: Any, response: Any, errors: Collection[int], end_ns: int
+    ) -> None:
+        """End a span; `errors` are the error codes of the response other than NONE."""
+        request = call.request
+        kind, group = kind_of(call.api_name, request), getattr(request, "group_id", None)
+        if kind is not None and isinstance(group, str):
+            is_error = getattr(response, "error_code", 0) not in _OF_MEMBERS
+            members = member_ids(request)
             # The first JoinGroup, and the first heartbeat, get their member id in the response.
-            member = getattr(response, "member_id", None)
-            group = getattr(call.request, "group_id", None)
-            kind = kind_of(call.api_name, call.request)
-            if kind is not None and isinstance(member, str) and isinstance(group, str):
-                self.members.note(group, member, kind, span.get_span_context())
+            if (member := getattr(response, "member_id", None)) and member not in members:
+                members.append(member)
+            for member in members:
+                context = span.get_span_context()
+                self.members.end(group, member, kind, context, is_error=is_error)
         if errors:
             names = [_error_name(code) for code in errors]
             span.set_attribute("error.type", names[0])
             span.set_attribute("kafka.errors", names)
-            if not errors.keys() <= _EXPECTED:
+            if not _EXPECTED.issuperset(errors):
                 span.set_status(Status(StatusCode.ERROR, ", ".join(names)))
-        span.end()
+        span.end(end_ns)
 
     def _contexts(self, request: Any) -> Iterator[SpanContext]:
         """Yield the contexts in the headers of produced records."""
@@ -146,7 +189,8 @@ class Tracing:
         """
 
         def trace_and_explain(group_id: str, rebalance: Rebalance) -> None:
-            self._rebalanced(group_id, rebalance, node_id, self._now_ms() - clock.now_ms())
+            offset_ms = self._now_ms() - clock.now_ms()
+            _guarded(self._rebalanced, group_id, rebalance, node_id, offset_ms)
             explain(group_id, rebalance)
 
         return trace_and_explain
@@ -209,6 +253,19 @@ def _log_failure(signal: str, reason: str) -> None:
     LOG.emit("tracing.failed", signal=signal, reason=reason)
 
 
+def _guarded(function: Callable[..., _T], *arguments: Any) -> _T | None:
+    """Return the result of a function; log an exception and return None."""
+    try:
+        return function(*arguments)
+    except Exception as error:  # error boundary: a bug in tracing must not fail a request or group
+        _failed_by_bug(error)
+        return None
+
+
+def _failed_by_bug(error: Exception) -> None:
+    _log_failure("traces", f"{type(error).__name__}: {error}"[:500])
+
+
 def _cause_attributes(cause: Cause) -> dict[str, Any]:
     attributes = {
         "kafka.rebalance.trigger": cause.trigger.value,
@@ -242,19 +299,21 @@ class _Traced(Call):
     def reply(self, response: Message) -> None:
         """Send the response, and end the span."""
         is_large = self.is_large
+        end_ns = time_ns()  # before `reply`, which may serve the next requests of the connection
         super().reply(response)
         if not is_large:
-            self.tracing.end(self, self.span, response, self.places)
+            self.tracing.end(self, self.span, response, self.places, end_ns)
 
     def sending(self, response: Message, body_bytes: int) -> Steps:
         """End the span of a response that was encoded in steps."""
         yield from super().sending(response, body_bytes)
-        self.tracing.end(self, self.span, response, self.places)
+        yield from self.tracing.end_in_steps(self, self.span, response, self.places)
 
     def reply_nothing(self) -> None:
         """End the request without a response, and the span."""
+        end_ns = time_ns()
         super().reply_nothing()
-        self.tracing.end(self, self.span, None, self.places)
+        self.tracing.end(self, self.span, None, self.places, end_ns)
 
 
 class _TracingCounter:

@@ -197,6 +197,15 @@ def test_a_receiver_that_does_not_answer(kind: str) -> None:
             assert time.monotonic() - began_s < 10
 
 
+def test_a_failed_start_is_exported(receiver: OtlpReceiver) -> None:
+    """If the start fails, the events of the log until then are sent before the process ends."""
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        http = f"127.0.0.1:{occupied.getsockname()[1]}"
+        serve = Serve("--ephemeral", "--otel", receiver.url, "--http", http, *_TOPIC)
+        assert serve.run() == 1
+    assert receiver.logs
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

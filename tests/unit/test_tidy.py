@@ -28,14 +28,16 @@ FUNCTION_LINES = 70
 LINE_COLUMNS = 100
 
 # These modules may catch any exception: the dispatcher, a group's task, the loading of a partition,
-# and the SASL authenticator.
+# the SASL authenticator, the process that decodes values, and tracing.
 ERROR_BOUNDARIES = {
     "coordinator_server/control/http.py",
     "coordinator_server/metrics/scrape.py",
     "coordinator_server/net/dispatch.py",
     "coordinator_server/coordinator/task.py",
     "coordinator_server/runtime/coordinator.py",
+    "coordinator_server/registry/worker.py",
     "coordinator_server/security/sasl/authenticator.py",
+    "coordinator_server/tracing/tracing.py",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from coordinator_server.cli import main
 from coordinator_server.registry.address import missing_packages, read_address
-from coordinator_server.registry.client import RegistryError, Schema
+from coordinator_server.registry.client import RegistryClient, RegistryError, Schema
 from coordinator_server.registry.schemas import BAD_VALUE, decoder_of
+from coordinator_server.registry.worker import Schemas, answer
 from tests.registry import RECORDED
 
 SUBJECTS = RECORDED["subjects"]
 PROTO = 'syntax = "proto3";'
+_FIXED = {"type": "fixed", "name": "f", "size": 1}
+_TWICE = json.dumps(
+    {"type": "record", "name": "r", "fields": [{"name": name, "type": _FIXED} for name in "ab"]}
+)
+_BAD_DECIMAL = '{"type": "bytes", "logicalType": "decimal", "precision": -1}'
 _BY_KIND = {"AVRO": "orders-value", "JSON": "points-value", "PROTOBUF": "payments-value"}
 _IMPORTS = {"orders-value": [("shop.Address", "address")]}
 _IMPORTS["payments-value"] = [("shop/money.proto", "shop/money.proto")]
@@ -49,6 +56,9 @@ def test_serialized_protobuf_schemas() -> None:
         ("AVRO", "{", (), "JSONDecodeError"),
         ("AVRO", '"shop.Missing"', (), "shop.Missing"),
         ("AVRO", "[" * 100_000, (), "RecursionError"),
+        ("AVRO", '{"type": "record", "fields": []}', (), "SchemaParseException"),
+        ("AVRO", _BAD_DECIMAL, (), "SchemaParseException"),
+        ("AVRO", _TWICE, (), "redefined named type: f"),
         ("JSON", "{", (), "JSONDecodeError"),
         ("PROTOBUF", "message {", (), "protoc refuses the schema: schema:1:9:"),
         ("PROTOBUF", 'import "/etc/hostname";', (), "/etc/hostname: File not found"),
@@ -58,7 +68,7 @@ def test_serialized_protobuf_schemas() -> None:
         ("PROTOBUF", PROTO, (("\0", PROTO),), "ValueError"),
         ("THRIFT", "", (), "schemas of type 'THRIFT' cannot be decoded"),
     ],
-    ids=range(11),
+    ids=range(14),
 )
 def test_bad_schemas(
     kind: str, text: str, imports: tuple[tuple[str, str], ...], reason: str
@@ -93,6 +103,34 @@ def test_bad_values(subject: str, body: bytes) -> None:
         decoder_of(recorded_schema(subject))(body)
 
 
+@pytest.mark.parametrize("place", ["schema", "value"])
+def test_unexpected_errors(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of any class costs one value; the worker answers with the class of the error."""
+
+    class UnexpectedError(Exception):
+        pass
+
+    def fail(_: object) -> Any:
+        raise UnexpectedError("why")
+
+    made = fail if place == "schema" else lambda _: fail
+    monkeypatch.setattr("coordinator_server.registry.worker.decoder_of", made)
+    monkeypatch.setattr("coordinator_server.registry.worker._set_alarm", lambda _: None)
+    client: Any = SimpleNamespace(schema=lambda _: recorded_schema("points-value"))
+    shown, decoded = answer(Schemas(client), {"id": 1, "most": 9}, b"")
+    assert shown["error"].endswith(": UnexpectedError: why")
+    assert decoded == b""
+
+
+def test_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long name of a record is cut."""
+    monkeypatch.setattr("coordinator_server.registry.worker._set_alarm", lambda _: None)
+    text = json.dumps({"type": "record", "name": "r" * 99_999, "fields": []})
+    client: Any = SimpleNamespace(schema=lambda _: Schema("AVRO", text, ()))
+    shown, decoded = answer(Schemas(client), {"id": 1, "most": 9}, b"")
+    assert (shown["name"], shown["error"], decoded) == ("r" * 200, None, b"{}")
+
+
 def test_bytes_behind_an_avro_value() -> None:
     """Bytes behind the value are an error: the schema is probably another one."""
     with pytest.raises(RegistryError, match="1 bytes follow"):
@@ -110,6 +148,31 @@ def test_without_the_extra(
     assert capsys.readouterr().err.endswith(text)
 
 
+_SECRET = (
+    "http://eve:secret@r",
+    "http://eve:secret@r:99999",
+    "http://eve:secret@[r",
+    "//e:secret@",
+)
+
+
+@pytest.mark.parametrize(
+    ("url", "port"), [("http://[::1]", 80), ("https://[::1]", 443), ("http://[::1]:8081", 8081)]
+)
+def test_addresses_of_ipv6(url: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a port the one of the scheme is connected to."""
+    connected: list[Any] = []
+
+    def connect(address: Any, *_: Any) -> Any:
+        connected.append(address)
+        raise OSError
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    with pytest.raises(RegistryError):
+        RegistryClient(read_address(url, None)).schema(1)
+    assert connected == [("::1", port)]
+
+
 def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """The URL has no user and no query, the login file has USER:PASSWORD."""
     assert missing_packages() == []
@@ -118,7 +181,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     address = read_address("https://registry:8081/base/", str(file))
     assert address == ("https://registry:8081/base", "eve:a:b")
     bad = ("", "registry:8081", "ftp://r", "http://", "http://r?x", "http://r#x", "http://r:99999")
-    for url in (*bad, "http://a b", "http://r\n", "http://eve:secret@r"):
+    for url in (*bad, "http://a b", "http://r\n", *_SECRET):
         with pytest.raises(ValueError) as raised:
             read_address(url, None)
         assert "secret" not in str(raised.value)

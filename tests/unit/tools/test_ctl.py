@@ -14,7 +14,7 @@ from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
 from coordinator_server.control.schema import fields_of, shape_named
 from coordinator_server.testing.control import BrokerError, Control
 from coordinator_server.tools import ctl
-from coordinator_server.tools.ctl_output import show
+from coordinator_server.tools.ctl_output import show, show_event, show_record
 from coordinator_server.tools.ctl_times import DURATIONS, TIME_OPTIONS, Times
 
 RESET = ("offsets", "reset", "g", "--to", "earliest")
@@ -343,6 +343,32 @@ def test_times_and_stories_are_printed_in_words(capsys: pytest.CaptureFixture[st
     rows = [{"partition": 0, "beyond_end": 4}, {"partition": 1, "beyond_end": 0}]
     show({"partitions": rows}, Times(lambda: NOW_MS))
     assert "4 beyond the log end" in capsys.readouterr().out
+
+
+def test_no_printer_writes_terminal_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names and texts that clients, or a foreign server, chose are escaped by every printer."""
+    bad, times = "\x1b[2J\u202e\x9b\x07", Times(lambda: NOW_MS)
+    account = {"trigger": bad, "generation": bad, "members_after": [bad, {bad: bad}]}
+    rebalance = {"group": bad, "started_ms": 0, "ended_ms": 1, "account": account, "story": [bad]}
+    content = {"size_bytes": 1, "format": "text", "text": bad}
+    show(
+        {
+            bad: bad,
+            "beyond_end": bad,
+            "other": {bad: [bad, {bad: bad}]},
+            "story": [bad],
+            "rebalances": [rebalance],
+            "rows": [{bad: bad, "beyond_end": bad, "b": {"c": bad}, "d": content}],
+            f"{bad}x": [bad],
+            "next": bad,
+        },
+        times,
+    )
+    show_event({"at_ms": 0, "type": bad, "data": {bad: bad}}, times)
+    show_record({"partition": bad, "offset": bad, "key": content, "value": {bad: bad}}, times)
+    written = capsys.readouterr()
+    for line in (*written.out.splitlines(), *written.err.splitlines()):
+        assert line.isprintable(), ascii(line)
 
 
 def test_every_field_in_ms_is_a_time_or_a_duration() -> None:

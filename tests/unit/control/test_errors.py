@@ -1,0 +1,31 @@
+"""Proposals in errors about unknown names."""
+
+from __future__ import annotations
+
+import difflib
+
+import pytest
+
+from coordinator_server.control.errors import proposal
+
+
+def test_a_similar_name_is_proposed() -> None:
+    """A name of at most 40 characters gets a similar one, longer names get none."""
+    assert proposal("ordres", ["payments", "orders"]) == "; did you mean orders?"
+    assert proposal("ordres", ["payments"]) == ""
+    assert proposal("o" * 40, ["o" * 41]) == f"; did you mean {'o' * 41}?"
+    assert proposal("o" * 41, ["o" * 40]) == ""
+
+
+def test_few_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 50 names of at most 43 characters are compared, however many there are."""
+    compared: list[str] = []
+
+    def matches(_: str, names: list[str], **_options: object) -> list[str]:
+        compared.extend(names)
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", matches)
+    assert proposal("a" * 40, ("a" * (number % 60) for number in range(10_000))) == ""
+    assert len(compared) == 50
+    assert max(map(len, compared)) == 43

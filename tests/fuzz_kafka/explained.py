@@ -29,6 +29,12 @@ EXPLAINED = (
         "its first place, where Kafka leaves the client waiting",
     ),
     Explained(
+        r"LeaveGroup #: 1 \| 2",
+        "a parked SyncGroup of a member that leaves is answered UNKNOWN_MEMBER_ID, where Kafka "
+        "leaves the client waiting",
+        after=r"'SyncGroup v\d+', \[\(\d+, 'parked'\)",
+    ),
+    Explained(
         r".*",
         "a JoinGroup with a member id to an empty consumer or streams group is refused, and Kafka "
         "forgets the group at that until it loads the log again",

@@ -108,6 +108,9 @@ def test_explanations_match_what_they_are_about() -> None:
     assert explanation(elected, "('JoinGroup v9', [])") is None
     assert explanation(elected, "('LeaveGroup v0', [])") in EXPLAINED
     assert explanation("JoinGroup generation_id: 1 | 2", "('LeaveGroup v0', [])") is None
+    left = "LeaveGroup #: 1 | 2"
+    assert explanation(left, "('SyncGroup v5', [(23, {'error_code': 'NONE'})])") is None
+    assert explanation(left, "('SyncGroup v5', [(23, 'parked')])") in EXPLAINED
     fault = "ConsumerGroup G0 settles: Settled(error='NONE') | Settled(error='NONE')"
     assert explanation(fault, "'subscribed_topic_regex': {'$regex': 't.*'}") is None
     assert explanation(fault, "'subscribed_topic_regex': {'$regex': 'nothing'}") in EXPLAINED

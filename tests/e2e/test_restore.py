@@ -394,6 +394,29 @@ def test_a_start_finishes_a_restore_that_was_killed(tmp_path: Path) -> None:
             assert len(broker.consume("orders", end_offset)) == end_offset
 
 
+def test_a_stop_during_a_restore_leaves_complete_data(tmp_path: Path) -> None:
+    """SIGTERM ends a restore or lets it end: the next start serves all of the old or new data."""
+    data = tmp_path / "data"
+    with Broker(data_dir=data) as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", "a")
+        body = taken(broker, tmp_path / "snapshot")
+        for _ in range(4):
+            broker.produce("orders", "b")
+            thread = threading.Thread(target=restore_for_ever, args=(broker.api, body))
+            thread.start()
+            wait_for(lambda: list(data.glob("restore.*")), "a restore")
+            time.sleep(random.random() / 2)
+            broker.stop()
+            thread.join()
+            assert not list(data.glob("restore.*"))
+            broker.start()
+            end_offset = broker.api.topics_show("orders")["partitions"][0]["end_offset"]
+            assert end_offset in (1, 2)
+            assert len(broker.consume("orders", end_offset)) == end_offset
+            broker.api.restore(body)
+
+
 def restore_for_ever(api: ControlApi, body: Any) -> None:
     """Restore a snapshot until the broker is killed."""
     with suppress(BrokerError, OSError):

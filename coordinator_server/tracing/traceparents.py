@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.telemetry.payload import decompressed
-from protocol.batch import iterate_records
+from protocol.batch import read_record_headers
 from protocol.batch_header import (
     COMPRESSION_MASK,
     HEADER_BYTES,
@@ -15,6 +15,7 @@ from protocol.batch_header import (
 )
 from protocol.compression import Compression
 from protocol.errors import ProtocolError
+from protocol.raw_records import raw_records, records_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,13 @@ MOST_RECORDS = 100
 MOST_PARTITIONS = 100
 """Limit of topics, and of partitions, whose first batch is read. Producers send one batch each."""
 
+MOST_HEADERS = 5_000
+"""Limit of the headers of a request that are read; a record with 64 or more ends its batch."""
+
 MOST_LINKS = 32
+_MULTI_BYTE = 0x80
+"""The first byte of a longer varint."""
+
 _NAME = "traceparent"
 _MOST_CHARACTERS = 100
 
@@ -42,7 +49,7 @@ def traceparents(request: ProduceRequest) -> list[str]:
     Damaged batches have no values; the handler of the request refuses them.
     """
     values: dict[str, None] = {}
-    left = MOST_BYTES
+    left, headers_left = MOST_BYTES, MOST_HEADERS
     try:
         for batch, data in _batches(request):
             if len(data) > left:
@@ -53,11 +60,16 @@ def traceparents(request: ProduceRequest) -> list[str]:
                 break
             if _NAME.encode() not in buffer:
                 continue
-            for record in islice(iterate_records(buffer, plain), MOST_RECORDS):
-                for name, value in record.headers:
+            section = records_section(buffer, plain)
+            for raw in islice(raw_records(section, plain.record_count), MOST_RECORDS):
+                position = raw[-1]
+                headers_left -= section[position] // 2  # a zigzag-encoded count, below 64
+                if section[position] >= _MULTI_BYTE or headers_left < 0:
+                    break
+                for name, value in read_record_headers(memoryview(section), position):
                     if name == _NAME and value is not None and len(value) <= _MOST_CHARACTERS:
                         values[bytes(value).decode("ascii", "replace")] = None
-    except ProtocolError:
+    except (ProtocolError, IndexError):
         pass
     return list(values)[:MOST_LINKS]
 

@@ -22,6 +22,7 @@ from coordinator_server.tracing.members import ALIVE, JOIN, LEAVE, Members, kind
 from coordinator_server.tracing.options import TracingOptions, missing_packages, read_options
 from coordinator_server.tracing.traceparents import (
     MOST_BYTES,
+    MOST_HEADERS,
     MOST_LINKS,
     MOST_PARTITIONS,
     traceparents,
@@ -38,7 +39,7 @@ from protocol.apis.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from protocol.batch import Record, build_batch
+from protocol.batch import Record, build_batch, read_record_headers
 from protocol.codec import encoder
 from protocol.compression import Compression
 from protocol.registry import SPEC_BY_NAME, ApiSpec
@@ -117,6 +118,25 @@ def test_work_for_traceparents_is_bounded(codec: Compression) -> None:
     assert traceparents(ProduceRequest(topic_data=topics)) == []
     assert topics.number == MOST_PARTITIONS
     assert traceparents(produce(small + batch(b"2", codec=codec))) == ["1"]
+
+
+def test_headers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 5 000 headers of a request are read, and none of a record with 64 or more."""
+    read: list[int] = []
+
+    def counted(data: memoryview, position: int) -> Any:
+        headers = read_record_headers(data, position)
+        read.append(len(headers))
+        return headers
+
+    monkeypatch.setattr("coordinator_server.tracing.traceparents.read_record_headers", counted)
+    header = ("traceparent", b"1")
+    few, many = [header, *[("", None)] * 62], [header, *[("", None)] * 63]
+    assert traceparents(produce(build_batch([Record(0, 0, None, b"", many)]).to_bytes())) == []
+    assert read == []
+    full = build_batch([Record(offset, 0, None, b"", few) for offset in range(60)]).to_bytes()
+    assert traceparents(produce(*[full] * 9)) == ["1"]
+    assert MOST_HEADERS - 63 < sum(read) <= MOST_HEADERS
 
 
 def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

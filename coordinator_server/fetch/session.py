@@ -196,7 +196,9 @@ class FetchSessionCache:
             self._sessions.pop(session.session_id, None)
             if size:
                 return _refused(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, uses_topic_ids)
-            return FetchContext((), uses_topic_ids=uses_topic_ids)
+            # As in Kafka, the request ends the session and is then served without it.
+            targets = yield from _targets(request, uses_topic_ids)
+            return FetchContext(targets, uses_topic_ids=uses_topic_ids)
         return FetchContext(
             tuple(session.targets.values()),
             uses_topic_ids=uses_topic_ids,

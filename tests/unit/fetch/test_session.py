@@ -161,6 +161,19 @@ def test_a_session_without_partitions_ends() -> None:
     assert context.error is ErrorCode.NONE
     assert context.session is None
     assert not context.wants_session
+    assert asked(context) == []
+    assert len(sessions) == 0
+
+
+def test_the_request_that_ends_a_session_is_served() -> None:
+    """A request that asks for the last partition and forgets it reads it without a session."""
+    sessions = cache()
+    session = opened(sessions, "a")
+    ending = request(("a", 0, 2), session=session, epoch=1, forget=(("a", 0),))
+    context = context_of(sessions, ending, 12, 0)
+    assert asked(context) == [("a", 0, 2)]
+    assert context.session is None
+    assert not context.wants_session
     assert len(sessions) == 0
 
 

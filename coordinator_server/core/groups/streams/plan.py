@@ -140,6 +140,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         super().__init__(group, records, request, caller, now_ms)
         self._is_new_group = group.is_new
         self._statuses: list[StreamsStatus] = []
+        self._keeps_offsets = True
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def plan(self) -> steps.Computation[StreamsPlan]:
@@ -182,7 +183,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
             delay_ms=delay_ms,
             to_create=topics.topology.to_create,
             kept=kept,
-            offsets=offsets,
+            offsets=offsets if self._keeps_offsets else None,
         )
 
     def _member(self) -> tuple[StreamsMember, CurrentTasks]:
@@ -196,6 +197,8 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         if self._is_joining:
             owner_id = None if instance_id is None else group.static_ids.get(instance_id)
             if owner_id is not None:
+                # As in Kafka, replaying the tombstone of a reused member id removes its offsets.
+                self._keeps_offsets = owner_id != member_id
                 return replaced(group, owner_id, member_id, self._records)
             return group.members.get(member_id, StreamsMember(member_id)), current
         member: StreamsMember = caller(group, member_id, instance_id)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from protocol.apis.streams_group_heartbeat import StreamsTaskOffset
 from protocol.errors import ErrorCode
 from tests.unit.core.groups.streams.context import StreamsContext, StreamsMember
 
@@ -114,4 +117,19 @@ def test_a_static_member_takes_over_with_the_id_of_another_member() -> None:
     assert context.group.members.keys() == {"a"}
     target = context.group.targets["a"].active
     assert {name: sorted(partitions) for name, partitions in target.items()} == every
+    context.check()
+
+
+@pytest.mark.parametrize(("member_id", "offsets"), [("a", []), ("b", [7])])
+def test_the_offsets_of_a_static_member_that_returns(member_id: str, offsets: list[int]) -> None:
+    """Kafka removes the offsets in a request that reuses the member id of the predecessor."""
+    context = StreamsContext()
+    a = static(context, "a")
+    assert a.leave(member_epoch=-2, instance_id="i") is E.NONE
+    again = context.member(member_id)
+    report = [StreamsTaskOffset(subtopology_id="0", partition=0, offset=7)]
+    answer = again.join(instance_id="i", process_id=a.process, task_offsets=report)
+    assert answer.error is E.NONE
+    (described,) = context.describe().members
+    assert [entry.offset for entry in described.task_offsets] == offsets
     context.check()

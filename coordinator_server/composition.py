@@ -100,8 +100,9 @@ def compose(
         from coordinator_server.clock.virtual_clock import VirtualClock
 
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
-    flusher = flusher or Flusher(asyncio.get_running_loop())
-    runner = step_runner or StepRunner(clock)
+    flusher = Flusher(asyncio.get_running_loop()) if flusher is None else flusher
+    # An idle StepRunner is false, because it has no work.
+    runner = StepRunner(clock) if step_runner is None else step_runner
     shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 

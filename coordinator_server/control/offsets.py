@@ -94,6 +94,8 @@ async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
     field = _REQUIRED.get(body["to"])
     if field is not None and field not in body:
         raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
+    if body.get("offset", 0) < 0:
+        raise ControlError(400, f"offset={body['offset']} is negative")
     _, group = group_of(request)
     before = await _committed(request, group)
     places = _places(request, body, before)

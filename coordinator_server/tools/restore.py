@@ -42,8 +42,12 @@ def restore(snapshot: Path, target: Path) -> LogVerification:
         raise WrongDirectoryError(f"{snapshot} is no snapshot: {error}") from error
     except ValueError as error:
         raise SnapshotError(f"{snapshot / MANIFEST_FILE} is damaged: {error}") from error
-    if manifest.get("version") != MANIFEST_VERSION:
-        raise SnapshotError(f"{snapshot}: snapshots of version {manifest.get('version')}")
+    if not isinstance(manifest, dict) or "version" not in manifest:
+        raise SnapshotError(f"{snapshot / MANIFEST_FILE} is damaged: it has no version")
+    if manifest["version"] != MANIFEST_VERSION:
+        raise SnapshotError(
+            f"{snapshot}: snapshots of version {manifest['version']} cannot be read"
+        )
     _verify(snapshot, manifest["partitions"])
     require_empty(target)
     lock = disk.lock(str(target / LOCK_FILE))

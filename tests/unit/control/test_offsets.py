@@ -75,6 +75,16 @@ async def test_offsets_that_exceed_a_batch_are_committed_in_parts(cluster: Clust
     assert "wide" not in cluster.groups.tasks["g"].group.offsets.by_topic
 
 
+async def test_a_negative_offset_is_refused(cluster: Cluster) -> None:
+    """A reset to a negative offset is refused and commits nothing."""
+    await cluster.set(place(0))
+    reset = cluster.request("offsets reset", {"to": "offset", "offset": -1})
+    with pytest.raises(ControlError, match="offset=-1 is negative") as raised:
+        await cluster.done(offsets.reset_offsets(reset))
+    assert raised.value.status == 400
+    assert cluster.groups.tasks["g"].group.offsets.by_topic["wide"][0].offset == 7
+
+
 async def test_a_part_that_is_refused_has_its_errors(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,18 @@ def test_a_locked_directory_is_refused(
     lock.release()
 
 
+@pytest.mark.parametrize("manifest", ["[]", "null", "{}", '{"version": 99}', "{"])
+def test_a_damaged_manifest_is_named(
+    manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A manifest that is not of this version gives one line and exit code 1."""
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "snapshot.json").write_text(manifest)
+    assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "a") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is damaged" in line or "version 99 cannot be read" in line
+
+
 def test_an_incomplete_snapshot_is_refused(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -105,10 +105,11 @@ def refresh_on_time(
     refresh: Callable[[], None],
     tell: Tell,
 ) -> None:
-    """Call `refresh` until the query ends: when `stored` is set, and `interval_seconds` after one.
+    """Call `refresh` until the query ends: when `stored` is set, and every `interval_seconds`.
 
-    `writing` is held during a refresh, so that all tables have the same micro-batches. An outage of
-    the cluster is told, and the next refresh is tried an interval later.
+    The interval begins at the end of a refresh. `writing` is held during a refresh, so that all
+    tables have the same micro-batches. If the cluster does not answer, the outage is reported, and
+    the next refresh is tried an interval later.
     """
     due = time.monotonic() + interval_seconds
     while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats

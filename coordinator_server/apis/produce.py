@@ -254,7 +254,7 @@ def _append_all(
             if answer.error_code:
                 first_error = first_error or ErrorCode(answer.error_code)
                 if answer.error_code == ErrorCode.CORRUPT_MESSAGE and (responses or answers):
-                    # As in Kafka, only the first partition of a request has a message here.
+                    # As in Kafka, CORRUPT_MESSAGE has a message only for the first partition.
                     answer.error_message = None
             answers.append(answer)
             yield

@@ -45,9 +45,9 @@ async def transactions(request: ControlRequest) -> dict[str, Any]:
 def _known(
     request: ControlRequest, known: dict[str, tuple[int, TransactionMetadata]]
 ) -> Iterator[str | None]:
-    """Yield the transactional ids that the user may see, or None.
+    """Yield each transactional id that the user may see, and None for each id in between.
 
-    They are added to `known` with coordinator and metadata.
+    The yielded ids are added to `known` with coordinator and metadata.
     """
     for node_id, broker in tuple(request.cluster.brokers.items()):
         for transactional_id, entry in tuple(broker.transactions.ids.items()):

@@ -23,7 +23,7 @@ class TracingOptions(NamedTuple):
 
 
 def read_options(url: str, ratio: float) -> TracingOptions:
-    """Return the options. Raises ValueError."""
+    """Return the options, or raise ValueError if the URL or the ratio is invalid."""
     if not 0 <= ratio <= 1:
         raise ValueError(f"the ratio {ratio} is not between 0 and 1")
     if not url:

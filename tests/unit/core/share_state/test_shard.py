@@ -388,7 +388,7 @@ def test_a_log_that_begins_with_an_update() -> None:
 
 
 def test_a_share_partition_is_deleted() -> None:
-    """A deletion writes a tombstone, and the epochs start anew; other share partitions stay."""
+    """A deletion writes a tombstone, and its epochs start again; other share partitions stay."""
     shard = Shard()
     shard.initialize(A, state_epoch=5)
     shard.initialize(B)

@@ -21,7 +21,7 @@ START_MS = 1_700_000_000_000
 
 
 def test_a_start_is_no_burst() -> None:
-    """At the start, windows without samples count as past, so that first requests are no burst."""
+    """At the start, empty windows count as elapsed time, so that a first request is no burst."""
     rate = Rate(WINDOWS, 100.0)
     rate.record(1000, START_MS)
     assert rate.window_ms(START_MS) == 10_000

@@ -17,9 +17,9 @@ def test_the_least_comes_first() -> None:
 
 
 def test_which_of_the_same_load_comes_first_is_as_in_java() -> None:
-    """Items of equal load come in the order of Java's heap.
+    """Items of equal load are returned in the order of Java's PriorityQueue.
 
-    In that heap the last item replaces the root.
+    When the root is removed, the last item of the heap replaces it.
     """
     queue = LeastFirst("abcd", lambda _: 0)
     assert "".join(queue.pop() for _ in range(4)) == "adcb"

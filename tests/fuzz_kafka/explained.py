@@ -49,7 +49,7 @@ EXPLAINED = (
     ),
     Explained(
         r"\w*Describe\w* .*: (Dead \| (Empty|(Preparing|Completing)Rebalance)|"
-        r"GROUP_ID_NOT_FOUND \| NONE).*",
+        r"GROUP_ID_NOT_FOUND \| NONE|Group \S+ not found\. \| Group \S+ is not an? \w+ group\.).*",
         "a group that a refused commit creates is described by Kafka after the next record in the "
         "same partition, and here at once",
         after="OFFSET_METADATA_TOO_LARGE",

@@ -188,10 +188,9 @@ class Calls(Recording):
         return {"group_state": f"?{answer}", "members": []}
 
     def state(self, group: str | None = None, label: str = "state") -> Any:
-        """Record what DescribeGroups and ListGroups show of a group once it has come to rest.
+        """Record the group's state from DescribeGroups and ListGroups after two equal descriptions.
 
-        Kafka answers both from what is committed to its log, some milliseconds late, so two equal
-        descriptions in a row are needed.
+        Kafka's answers follow the committed log with a delay of some milliseconds.
         """
         group = self._named(group)
         self.nap(0.05 * timing.scale)
@@ -228,7 +227,7 @@ class Calls(Recording):
         return None
 
     def until(self, *states: str, timeout: float = 4.0, group: str | None = None) -> Any:
-        """Wait, unrecorded, until the group is in one of the states; return it."""
+        """Wait, unrecorded, until the group is in one of the states; return that state."""
         end = timing.deadline(timeout)
         while True:
             state = self.describe(group).get("group_state")

@@ -201,11 +201,11 @@ class ClassicMember:
     # ---- JoinGroup responses
 
     def learn_id(self, member_id: str) -> None:
-        """See `Learner`."""
+        """Store the member id."""
         self.id = member_id
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """See `Learner`."""
+        """Store the values of a JoinGroup response."""
         self.generation = answer["generation_id"]
         self.leads = answer["leader"] == answer["member_id"]
         self.protocol = answer.get("protocol_name")
@@ -235,7 +235,7 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
 
 
 def stable(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
-    """Create a Stable classic group of these members with the assignments by name, unrecorded."""
+    """Create a Stable classic group with the given assignments by member name, unrecorded."""
     for size in range(1, len(group) + 1):
         round_of(t, shares, *group[:size])
 

@@ -233,10 +233,10 @@ def stable(t: Stage, *group: ConsumerMember) -> None:
 
 
 def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = None) -> None:
-    """Bring the group into a state, unrecorded; A is a member unless the state is Empty.
+    """Bring the group into a state, unrecorded; A is a member except in the state Empty.
 
-    Reconciling and Assigning need a second member, B. In Reconciling, A must still revoke
-    partitions for B. In Assigning, B has left and no new target has been computed.
+    The states Reconciling and Assigning need a second member, B. In Reconciling, A must still
+    revoke partitions for B. In Assigning, B has left and no new target has been computed.
     """
     silently(t, a.join)
     silently(t, a.ack)

@@ -13,8 +13,9 @@ from tests.conformance.subscriptions import Raw, subscription
 class Member:
     """A consumer with two connections, because a parked answer blocks its connection.
 
-    `c` has JoinGroup and SyncGroup, `h` the other requests. With the protocol type consumer,
-    metadata is the name of a topic and is sent as a subscription to that topic, unless it is `Raw`.
+    `c` sends JoinGroup and SyncGroup; `h` sends all other requests. With the protocol type
+    consumer, metadata is the name of a topic and is sent as a subscription to that topic, unless it
+    is `Raw`.
     """
 
     def __init__(
@@ -60,17 +61,17 @@ class Member:
 
     @property
     def h(self) -> Conn:
-        """Return the connection of the other requests."""
+        """Return the connection for all requests except JoinGroup and SyncGroup."""
         if self._rest is None or self._rest.closed:
             self._rest = self.t.conn()
         return self._rest
 
     def learn_id(self, member_id: str) -> None:
-        """See `Learner`."""
+        """Store the member id."""
         self.id = member_id
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """See `Learner`."""
+        """Store the values of a JoinGroup response."""
         self.gen = answer["generation_id"]
         self.leader = answer["leader"] == answer["member_id"]
         self.proto = answer.get("protocol_name")

@@ -44,7 +44,10 @@ class OffsetProducer:
         return answer
 
     def add(self, v: int = 1, note: str = "", **fields: Any) -> Any:
-        """Repeat AddOffsetsToTxn until the markers of the last transaction are written."""
+        """Send AddOffsetsToTxn and record the answer.
+
+        The request is repeated until the markers of the last transaction are written.
+        """
         body = self._body({"group_id": self.t.g, **fields})
         answer = self._retried("AddOffsetsToTxn", v, body, (_CONCURRENT_TRANSACTIONS,))
         return self._record("AddOffsetsToTxn", v, answer, note)

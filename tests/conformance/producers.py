@@ -279,7 +279,7 @@ class Producer:
         return answer["transaction_states"][0]
 
     def look(self, label: str = "") -> None:
-        """Record DescribeTransactions."""
+        """Record DescribeTransactions of the transactional id."""
         self.t.rec(f"{self.name} state {label}".strip(), shown_state(self.t, self))
 
     def settle(self, *states: str, seconds: float = 6.0) -> None:

@@ -123,7 +123,7 @@ def _environment(address: str) -> Environment:
 
 
 def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[int, int]]:
-    """Return (passed, played) by area."""
+    """Return the numbers of passed and of played scenarios by area."""
     counts: dict[str, tuple[int, int]] = {}
     for name in sorted(played):
         area = name.split(".")[0]

@@ -189,7 +189,7 @@ def shown_offsets(t: Stage, answer: Any) -> Any:
 
 
 def filter_none(value: Any) -> list[Any]:
-    """Return a list with the value, or an empty list for None."""
+    """Return [value], or an empty list if the value is None."""
     return [] if value is None else [value]
 
 

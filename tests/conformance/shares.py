@@ -89,7 +89,10 @@ class ShareMember:
         return answer
 
     def joined(self, *topics: str, partitions: int | None = None) -> Self:
-        """Return this member, unrecorded, once it has `partitions` partitions (default: any)."""
+        """Send unrecorded heartbeats until this member has partitions; return the member.
+
+        The number of partitions must be `partitions`; with None any number is enough.
+        """
         was, self.t.recording = self.t.recording, False
         answer = self.heartbeat("", *topics)
         for _ in range(200):
@@ -176,7 +179,8 @@ class ShareMember:
     def nothing(self, *partitions: Place, note: str = "", **options: Any) -> Any:
         """Send a ShareFetch with a short wait that is expected to return nothing.
 
-        The first fetch of a session leaves Kafka the time to read the state of the partitions.
+        The first fetch of a session waits longer, so that Kafka can read the state of the
+        partitions.
         """
         wait_ms = 250 if self.session == OPEN else 50
         return self.fetch(*partitions, note=note, wait_ms=wait_ms, **options)

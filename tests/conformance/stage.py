@@ -227,7 +227,7 @@ class Stage(Calls):
             self.nap(0.02)
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Add partitions to a topic, unrecorded, and wait until the coordinator knows."""
+        """Add partitions to a topic, unrecorded, and wait until the coordinator knows them."""
         wanted = {"name": name, "count": partitions, "assignments": None}
         body = {"topics": [wanted], "timeout_ms": 9000, "validate_only": False}
         grown = self.raw("CreatePartitions", 3, body)
@@ -238,7 +238,7 @@ class Stage(Calls):
         self.coordinator_learns()
 
     def coordinator_learns(self) -> None:
-        """Wait, unrecorded: Kafka's coordinator learns of topics later than Metadata."""
+        """Wait, unrecorded, because Kafka's coordinator learns of topics later than Metadata."""
         self.nap(_METADATA_SECONDS)
 
     def partition(self, topic: str, index: int) -> str:

@@ -69,7 +69,7 @@ class WholeConsumer:
         return self.hb(f"join {note}".strip(), **self._first | fields)
 
     def ack(self, note: str = "owns what it was told", **fields: Any) -> Any:
-        """Send a heartbeat that owns the last assignment."""
+        """Send a heartbeat that reports the last assignment as owned."""
         return self.hb(note, topic_partitions=self.owned, **fields)
 
     def leave(self, epoch: int = -1, note: str = "leave") -> Any:

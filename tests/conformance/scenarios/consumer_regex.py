@@ -28,7 +28,7 @@ def resolved(t: Stage) -> None:
 
 
 def topics(t: Stage, *suffixes: str) -> None:
-    """Create topics for this scenario that the coordinator knows."""
+    """Create topics for this scenario, and wait until the coordinator knows them."""
     for suffix in suffixes:
         t.topic(1, suffix)
     t.coordinator_learns()

@@ -178,7 +178,7 @@ ODD_FRAMES = [
 
 @AREA.each(change=ODD_FRAMES)
 def odd_frames(t: Stage, change: str) -> None:
-    """A heartbeat has bytes that are: {change}."""
+    """A heartbeat's frame is changed by this case: {change}."""
     a = ConsumerMember(t, "A")
     frame = _frame(t, a, change)
     a.connection.send_frame(frame)

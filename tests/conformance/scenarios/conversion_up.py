@@ -125,7 +125,7 @@ def parked_sync_is_answered(t: Stage) -> None:
 
 
 def look_states(t: Stage) -> None:
-    """Record the state and the number of members."""
+    """Record the group's state and the number of its members."""
     seen = t.raw("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     epochs = [seen["group_epoch"], seen["assignment_epoch"]]
     t.rec("group", [seen["group_state"], epochs, len(seen["members"])])

@@ -155,7 +155,10 @@ def values(t: Stage) -> None:
 
 @AREA.scenario
 def protocol_maps(t: Stage) -> None:
-    """Which protocol maps are refused? Existing listeners keep their protocol."""
+    """Which values of listener.security.protocol.map are refused?
+
+    For example, an existing listener cannot get another protocol.
+    """
     x = Listeners(t)
     for bad in (
         "X:PLAINTEXT",

@@ -15,7 +15,7 @@ _SECONDS = 0.8
 
 
 def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int = 0) -> Any:
-    """Record CLOSED, silent, or the answer."""
+    """Record the answer on a connection, or that the connection was closed or stayed silent."""
     try:
         frame = conn.recv_frame(_SECONDS * timing.scale)
     except Closed:
@@ -180,7 +180,7 @@ def array_count_of_protocols(t: Stage) -> None:
 
 @AREA.scenario
 def invalid_utf8(t: Stage) -> None:
-    """Texts are not UTF-8."""
+    """Strings in requests are not valid UTF-8."""
     bad = b"g\xff\xfe\xc3"
     for label, api, version, body in (
         ("group id, Heartbeat v0", "Heartbeat", 0, HEARTBEAT | {"group_id": bad}),
@@ -197,7 +197,7 @@ def invalid_utf8(t: Stage) -> None:
 
 @AREA.scenario
 def null_topics_and_groups(t: Stage) -> None:
-    """Fields that must not be null are null."""
+    """Requests have null in fields that must not be null."""
     committed = {"group_id": "cf-none", "member_id": "", "topics": None}
     left = {"group_id": "cf-none", "members": None}
     joined = {"group_id": None, "protocol_type": "c"}

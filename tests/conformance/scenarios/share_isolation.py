@@ -122,7 +122,7 @@ def two_producers(t: Stage) -> None:
 
 @AREA.each(level=_LEVELS)
 def level_that_changes(t: Stage, level: str) -> None:
-    """The isolation level changes from {level} to the other while a transaction is open."""
+    """The isolation level changes from {level} to the other level while a transaction is open."""
     place, a = reader(t, (1,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

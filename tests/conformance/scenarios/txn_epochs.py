@@ -75,7 +75,7 @@ def bumps_and_retries(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], committed=[True, False])
 def bump_after_the_end(t: Stage, protocol: int, committed: bool) -> None:
-    """After an end (committed: {committed}) InitProducerId has the old epoch, v{protocol}."""
+    """A v{protocol} transaction ends (committed: {committed}); InitProducerId has the old epoch."""
     p = Producer(t, "P", protocol).begun()
     before = p.epoch
     p.end(committed)

@@ -247,7 +247,7 @@ def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
 
 @AREA.each(v=[1, 2])
 def ending_without_a_leader(t: Stage, v: int) -> None:
-    """Who gets a marker if one of two partitions has no leader at the end, v{v}?
+    """Which partitions get a marker if one of two has no leader when a v{v} transaction ends?
 
     The leader returns, and then the transaction has ended.
     """

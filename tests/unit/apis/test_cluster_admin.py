@@ -72,9 +72,9 @@ def described(nodes: Nodes) -> list[tuple[int, bool]]:
 
 
 async def test_an_unregistered_broker_gets_no_replicas_until_it_starts() -> None:
-    """Unregistering stops a running broker, and it gets no replicas until it starts again.
+    """Unregistering stops a running broker, which gets no replicas until it starts again.
 
-    A second request for it gets BROKER_ID_NOT_REGISTERED.
+    A second UnregisterBroker for the stopped broker gets BROKER_ID_NOT_REGISTERED.
     """
     nodes = Nodes()
     topic = nodes.cluster.topics.create("t", 3, {}, 3)

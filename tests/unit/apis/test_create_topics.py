@@ -99,7 +99,10 @@ def test_a_topic_survives_a_restart() -> None:
 
 
 def test_defaults() -> None:
-    """A count of -1 takes the broker's default; replicas are limited to the number of brokers."""
+    """A partition or replica count of -1 means the broker's default.
+
+    The replica count is limited to the number of brokers.
+    """
     broker = MemoryBroker(num_partitions="4", default_replication_factor="3")
     (result,) = create(broker, topic("t", -1, -1))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
@@ -233,7 +236,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """In the response, configs of the request have the topic as source, other configs a default."""
+    """In the response, requested configs have the topic as source, all other configs a default."""
     broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))
@@ -295,7 +298,10 @@ def test_manual_assignments() -> None:
     ],
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
-    """Assignments with a count get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
+    """A topic with manual assignments that also sets a count gets INVALID_REQUEST.
+
+    Invalid assignments get INVALID_REPLICA_ASSIGNMENT.
+    """
     code, message = refusal(MemoryBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)
@@ -374,7 +380,7 @@ def test_a_topic_grows(version: int) -> None:
     ],
 )
 def test_topics_do_not_shrink(count: int, text: str) -> None:
-    """An equal or smaller count gets INVALID_PARTITIONS."""
+    """CreatePartitions with an equal or smaller count gets INVALID_PARTITIONS."""
     assert widen(wide(), ("t", count)) == [("t", ErrorCode.INVALID_PARTITIONS, text)]
 
 
@@ -386,7 +392,7 @@ def test_partitions_are_validated_only() -> None:
 
 
 def test_partitions_of_unknown_and_repeated_topics() -> None:
-    """Repeated names are refused first; then each topic has its own result."""
+    """CreatePartitions refuses repeated names; every other topic has its own result."""
     broker = wide()
     broker.topics.create("u", 1, {})
     assert widen(broker, ("t", 5), ("t", 6), ("u", 2), ("no", 2)) == [
@@ -420,13 +426,16 @@ def test_partitions_of_unknown_and_repeated_topics() -> None:
     ],
 )
 def test_placed_partitions(count: int, places: list[list[int]], text: str | None) -> None:
-    """Each new partition needs one valid replica; otherwise INVALID_REPLICA_ASSIGNMENT."""
+    """CreatePartitions needs one valid assignment for each new partition.
+
+    Other assignments get INVALID_REPLICA_ASSIGNMENT.
+    """
     code = ErrorCode.NONE if text is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert widen(wide(), ("t", count, places)) == [("t", code, text)]
 
 
 def test_too_many_partitions() -> None:
-    """Topics beyond 10 000 new partitions per request are refused; the others grow."""
+    """CreatePartitions refuses the topics that exceed 10 000 new partitions per request."""
     made = wide()
     made.topics.create("u", 1, {})
     code = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -192,7 +192,7 @@ def test_without_a_key(handle: Any, request_: Any) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions(version: int) -> None:
-    """In older versions the owner is the requester."""
+    """In versions 1 and 2 of CreateDelegationToken the requester becomes the owner."""
     broker = TokenBroker(KEYED)
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     assert broker.ask_as(request, version=version).principal_name == "alice"

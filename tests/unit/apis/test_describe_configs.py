@@ -107,9 +107,9 @@ def test_synonyms() -> None:
 
 
 def test_a_brokers_setting_is_the_topics_default() -> None:
-    """A topic without its own config uses the broker's value, whichever unit it is set in.
+    """A topic without its own config uses the broker's value, in whichever unit that value is set.
 
-    Only the finest unit counts as its source, as in Kafka.
+    As in Kafka, only the setting with the finest unit is shown as the source.
     """
     made = MemoryBroker(log_retention_hours="24")
     made.topics.create("plain", 1, {})
@@ -151,7 +151,7 @@ def recorded(section: str) -> dict[str, Any]:
 
 
 def shown(result: Any) -> dict[str, Any]:
-    """Return our configs in the same form."""
+    """Return value, source, type and synonyms of each described config, by config name."""
     return {
         one.name: [
             one.value,

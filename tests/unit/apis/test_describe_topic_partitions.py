@@ -67,7 +67,10 @@ def test_a_topic_is_told_whole() -> None:
 
 
 def test_topics_come_by_name_and_once() -> None:
-    """Topics are sorted by name and listed once; without names all come, also internal ones."""
+    """Topics are sorted by name and listed once; without names all topics are listed.
+
+    Internal topics are included.
+    """
     broker = broker_with_topics()
     assert page(ask(broker, "c", "a", "c")) == ([("a", 0, [0, 1]), ("c", 0, [0])], None)
     broker.topics.create_internal("__consumer_offsets")

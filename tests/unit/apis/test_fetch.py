@@ -93,7 +93,7 @@ def test_the_limit_of_a_request() -> None:
 
 
 def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> None:
-    """Empty partitions do not use up the first batch that may exceed the limits."""
+    """Empty partitions do not count as the first batch, which may exceed the limits."""
     made = broker()
     fill(made, "u", 0)
     assert brief(ask(made, ("t", 0, 0, 1), ("u", 0, 0, 1))) == [
@@ -345,7 +345,7 @@ def test_forgotten_partitions_are_not_answered() -> None:
 
 
 def test_errors_in_a_session_are_repeated() -> None:
-    """An error is repeated in every response; the recovered partition is returned once more."""
+    """A partition error is repeated in every response; a recovered partition is returned once."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     outside = ("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, 0)
@@ -365,7 +365,7 @@ def test_unknown_topics_stay_in_a_session() -> None:
 
 
 def test_errors_of_sessions_are_told_at_the_top() -> None:
-    """Unknown session, wrong epoch, or names instead of ids give only a top-level error."""
+    """An unknown session, a wrong epoch, or names instead of ids give only a top-level error."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     for fields, version, error in (

@@ -238,7 +238,7 @@ def test_the_log_append_time_is_told() -> None:
 
 
 def test_records_without_keys_in_a_compacted_topic() -> None:
-    """Each record without a key is named in the response since version 8."""
+    """In a compacted topic each record without a key is reported by its index, since version 8."""
     made = broker()
     made.topics.create("compacted", 1, {"cleanup.policy": "compact"})
     records = batch(b"a", b"b", key=None)

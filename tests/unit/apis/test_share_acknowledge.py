@@ -99,7 +99,7 @@ def test_each_partition_has_its_own_outcome() -> None:
 
 
 def test_partitions_of_which_nothing_is_said() -> None:
-    """Partitions without acknowledgements are in the response if another partition has some."""
+    """The response includes partitions without acknowledgements if another partition has some."""
     broker = with_records(5)
     assert broker.acknowledged(named=(T0, T1)) == {}
     assert broker.acknowledged(("t", 0, 0, 4, ACCEPT), epoch=2, named=(T1,)) == {

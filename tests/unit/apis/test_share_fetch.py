@@ -198,7 +198,10 @@ def test_no_min_bytes() -> None:
 
 
 def test_limits_of_zero() -> None:
-    """Limits of 0 fetch and load nothing; neither does a negative limit of records."""
+    """With max_records or max_bytes 0 a fetch returns no records and loads no state.
+
+    A negative max_records also returns no records; a negative max_bytes is an error.
+    """
     broker = ShareBroker()
     broker.produce("t", 1)
     assert broker.fetched(T0, max_records=0) == {}
@@ -221,7 +224,7 @@ def test_max_bytes_are_shared() -> None:
 
 
 def test_max_records_are_of_all_partitions() -> None:
-    """If a partition has fewer records than max_records, the next partition gets the rest."""
+    """If a partition has fewer than max_records records, the next partition fills the limit."""
     broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, 2, 2, index=index)
@@ -833,7 +836,10 @@ def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
 
 
 def test_one_of_very_many_partitions() -> None:
-    """With very many partitions a fetch is answered without checking all of them per change."""
+    """A waiting fetch of more than 2000 partitions is answered at the first change of any.
+
+    Checking every partition at each change would take too long.
+    """
     broker = ShareBroker()
     count = 2001
     broker.topics.create("many", count, {})
@@ -845,7 +851,7 @@ def test_one_of_very_many_partitions() -> None:
 
 
 def test_something_happens_while_a_large_fetch_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that arrive between two steps of a large fetch are found by another check."""
+    """A fetch finds records that arrive between its last read and the start of its wait."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     watch = KeyedPurgatory.watch

@@ -129,7 +129,7 @@ def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
 
 
 def test_too_many_topics_at_once() -> None:
-    """5 001 topics would be 10 002 records: the whole request is refused, as in Kafka."""
+    """CreateTopics of 5 001 topics needs 10 002 records and is refused entirely, as in Kafka."""
     broker = MemoryBroker()
     names = [f"t{number}" for number in range(5001)]
     response = broker.ask(creation(*names, "a b"), 7)
@@ -216,7 +216,7 @@ def test_no_change_is_not_written() -> None:
 
 
 def test_configs_of_two_requests_at_once() -> None:
-    """Of two concurrent changes the later one applies to the topic and its open log."""
+    """Of two concurrent config changes the later one applies to the topic and its open log."""
     broker = MemoryBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     log = broker.topics.log("t", 0)
@@ -276,7 +276,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
 
 
 def test_a_negative_number_of_partitions_makes_no_room() -> None:
-    """A negative partition count does not make room for other topics within the limit."""
+    """A negative partition count does not lower the total that is compared with the limit."""
     broker = MemoryBroker()
     topics = [
         CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),

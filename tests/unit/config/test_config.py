@@ -83,7 +83,10 @@ DIFFERENT = {
 
 
 def test_the_later_source_wins() -> None:
-    """The order is default < file < environment < --set, and the source is remembered."""
+    """Settings override each other in the order default, file, environment, --set.
+
+    The source of each value is remembered.
+    """
     name = "group.max.size"
     assert (Config().integer(name), Config().source(name)) == (2147483647, "default")
     file, environment, overrides = {name: "1"}, {"KAFKA_GROUP_MAX_SIZE": "2"}, {name: "3"}
@@ -94,7 +97,10 @@ def test_the_later_source_wins() -> None:
 
 
 def test_environment_names_follow_kafkas_image() -> None:
-    """`_` is a dot, `__` an underscore, `___` a dash; JVM variables are not settings."""
+    """In names of environment variables `_` is a dot, `__` an underscore and `___` a dash.
+
+    Variables of the JVM are not settings.
+    """
     environment = {
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_A__B___C_D": "x",
@@ -149,7 +155,7 @@ def test_environment_names_follow_kafkas_image() -> None:
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
-    """The error names the setting, its value and the problem."""
+    """The error for an invalid setting names the setting, its value and the problem."""
     with pytest.raises(ConfigError, match="^" + name.replace(".", r"\.")) as caught:
         Config(overrides={name: value})
     assert expected in str(caught.value)
@@ -181,7 +187,7 @@ def test_there_is_one_share_assignor() -> None:
 
 
 def test_protocols_that_are_off() -> None:
-    """Every protocol except classic may be disabled; share groups are not among them."""
+    """Every protocol except classic may be disabled; share groups are always enabled."""
     config = Config(overrides={"group.coordinator.rebalance.protocols": "consumer,classic"})
     assert group_settings(config).protocols == {GroupKind.CLASSIC, GroupKind.CONSUMER}
     assert config.ignored == []
@@ -245,7 +251,7 @@ def test_set_wants_a_name_and_a_value() -> None:
 
 
 def test_a_topic_inherits_the_finest_unit() -> None:
-    """retention.ms comes from log.retention.ms, else minutes, else hours; -1 stays -1."""
+    """retention.ms comes from log.retention.ms, else .minutes, else .hours; -1 stays -1."""
     assert Config().topic_default("retention.ms") == 168 * 3600 * 1000
     minutes = {"log.retention.minutes": "5", "log.retention.hours": "1"}
     assert Config(overrides=minutes).topic_default("retention.ms") == 300000

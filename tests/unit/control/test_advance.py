@@ -204,9 +204,9 @@ async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
 async def test_a_broker_that_does_not_come_to_rest_is_an_error(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that does not come to rest is an error that names its pending work.
+    """Advancing fails if a broker does not come to rest; the error names its pending work.
 
-    Time continues, and requests are handled again.
+    Afterwards time continues, and requests are handled again.
     """
     monkeypatch.setattr(advance, "QUIESCENCE_SECONDS", 0.0)
     monkeypatch.setattr(type(nodes.cluster), "busy_with", lambda *_, **__: "group g")

@@ -10,7 +10,10 @@ from coordinator_server.control.errors import proposal
 
 
 def test_a_similar_name_is_proposed() -> None:
-    """A name of at most 40 characters gets a similar one, longer names get none."""
+    """For an unknown name of at most 40 characters a similar known name is proposed.
+
+    Longer names get no proposal.
+    """
     assert proposal("ordres", ["payments", "orders"]) == "; did you mean orders?"
     assert proposal("ordres", ["payments"]) == ""
     assert proposal("o" * 40, ["o" * 41]) == f"; did you mean {'o' * 41}?"

@@ -41,7 +41,10 @@ def data(part: bytes) -> list[dict[str, Any]]:
 async def test_a_listener_that_does_not_read_is_cut_off(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the ring has passed a listener, its stream ends; another listener gets all events."""
+    """A listener's stream ends once the ring has dropped events that the listener has not read.
+
+    A listener that reads gets all events.
+    """
     monkeypatch.setattr(feed, "KEPT_EVENTS", 5)
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.001)
     events = Feed(nodes.cluster)

@@ -180,7 +180,7 @@ def test_every_slice_gets_its_turn() -> None:
 def test_make_test_passes_if_one_of_its_runs_has_no_test(
     tmp_path: Path, others: int, alone: int, passes: bool
 ) -> None:
-    """`make test` runs the timed tests apart. Exit status 5 means that a run had no test."""
+    """`make test` runs timed tests separately; a run without tests has exit status 5."""
     stub = tmp_path / "pytest.sh"
     stub.write_text(f'case "$*" in *"not alone"*) exit {others};; *) exit {alone};; esac\n')
     command = ["make", "--silent", "-o", ".venv/.installed-dev", "test", f"PYTEST=sh {stub}"]

@@ -118,9 +118,9 @@ def test_run_all_returns_what_the_steps_return() -> None:
 
 
 def test_new_work_gets_little_time_while_other_work_is_under_way(loop: Loop) -> None:
-    """New work during other work gets less than a slice, enough for short work.
+    """New work during other work gets less than a slice, which is enough for short work.
 
-    Otherwise many long requests in one turn would take a slice each.
+    With a whole slice each, many long requests in one turn would block the loop.
     """
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "first"))

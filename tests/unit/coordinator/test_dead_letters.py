@@ -62,7 +62,7 @@ def offsets(found: Sequence[Record]) -> list[int]:
 
 
 def timers(broker: ShareBroker) -> list[HeapTimer]:
-    """Return the scheduled attempts."""
+    """Return the timers of scheduled attempts to write dead letters."""
     return [one for one in broker.clock.timers if "_again" in str(one._callback)]
 
 
@@ -72,7 +72,7 @@ def error_of(broker: ShareBroker) -> str | None:
 
 
 def no_steps(_: Sequence[QueueOutcome]) -> Steps:
-    """Make no steps for the outcomes."""
+    """Return an empty sequence of steps."""
     yield from ()
 
 
@@ -276,7 +276,7 @@ def test_queues_that_cannot_be_written(
 
 
 def test_a_queue_that_was_unset_meanwhile() -> None:
-    """A group whose queue is unset before the write has no queue any more."""
+    """If the group's queue is unset before the write, the dead letters fail with this reason."""
     broker = make()
     broker.produce("t", 1)
     broker.fetched(("t", 0))

@@ -304,7 +304,7 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
 
 
 def test_old_offsets_expire() -> None:
-    """The check drops offsets older than offsets.retention.minutes, and then the group."""
+    """The periodic check drops offsets older than offsets.retention.minutes, then the group."""
     broker = GroupBroker(offsets_retention_minutes="1")
     assert broker.commit("g", 1) == ErrorCode.NONE
     broker.groups.expire_offsets()
@@ -375,7 +375,7 @@ def test_garbage_makes_no_group() -> None:
 def test_a_group_that_cannot_be_put_back_is_in_no_snapshot() -> None:
     """A partition with a broken group gets no snapshot and is loaded from its log.
 
-    All committed offsets are there after the start.
+    After the restart all committed offsets are available.
     """
     disk = MemoryDisk()
     broker = GroupBroker(disk, offsets_topic_num_partitions="1")

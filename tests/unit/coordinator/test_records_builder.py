@@ -131,7 +131,7 @@ def test_layouts_are_kept_for_the_next_commit() -> None:
 def test_keys_of_one_layout_are_those_that_parsing_gives(
     count: int, name: str, damage: tuple[int, int] | None
 ) -> None:
-    """The keys of one layout are the parsed keys, or None, also if a byte is damaged."""
+    """`uniform_keys` returns the parsed keys or None, even if a byte of the records is damaged."""
     encoded, _ = section(commit([(name, bytes(16), [(n, n, 0) for n in range(count)])]))
     if damage is not None:
         place, value = damage

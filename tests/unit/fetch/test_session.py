@@ -62,7 +62,7 @@ def asked(context: FetchContext) -> list[tuple[str | bytes, int, int]]:
 
 
 def opened(sessions: FetchSessionCache, *names: str, now_ms: int = 0) -> int:
-    """Return the id of a new session with one partition of each topic."""
+    """Return the id of a new session that reads one partition of each topic."""
     context = context_of(sessions, request(*((name, 0, 0) for name in names)), 12, now_ms)
     return sessions.open(context, now_ms)
 
@@ -239,7 +239,7 @@ def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
 
 
 def test_a_session_that_went_on_overtakes_a_parked_request() -> None:
-    """A parked request knows that its session has continued."""
+    """A parked request detects that its session has continued with a later request."""
     sessions = cache()
     session = opened(sessions, "a")
     parked = context_of(sessions, request(session=session, epoch=1), 12, 0)

@@ -1,4 +1,4 @@
-"""kafka-acls: the cases that are not recorded, as Kafka's output has a random order."""
+"""kafka-acls: cases that cannot be recorded, because the order of Kafka's output is random."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ DECLARED = (
 def test_an_option_takes_the_next_word_or_what_is_after_the_equals_sign() -> None:
     """A value is the next word or follows an equals sign; one hyphen equals two.
 
-    Non-option words are kept separately.
+    Words that are not options are kept separately.
     """
     words = ["--topic", "a", "x", "--topic=b=c", "-topic", "d", "--list", "--", "--list"]
     options = parse_options(DECLARED, words)
@@ -75,7 +75,7 @@ def test_a_default_counts_until_the_option_is_given() -> None:
 
 
 def test_a_repeated_option_has_no_single_value() -> None:
-    """A repeated option is refused where one value is needed."""
+    """A repeated option is refused when its single value is read."""
     options = parse_options(DECLARED, ["--topic", "a", "--topic", "b"])
     message = "^Found multiple arguments for option topic, but you asked for only one$"
     with pytest.raises(OptionsError, match=message):

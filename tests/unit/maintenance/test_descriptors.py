@@ -27,7 +27,7 @@ class Limits(ModuleType):
         return self.soft, self.hard
 
     def setrlimit(self, _: int, limits: tuple[int, int]) -> None:
-        """Set both limits without any check."""
+        """Set both limits without checking them."""
         assert limits[1] == self.hard
         self.soft = limits[0]
 

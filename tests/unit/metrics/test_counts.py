@@ -290,7 +290,7 @@ async def test_connections_are_counted_by_listener(nodes: CountingNodes) -> None
 
 
 def test_error_codes_are_found_in_every_shape() -> None:
-    """Codes of the response and of nested arrays count, in one go and in steps alike."""
+    """Error codes of a response and its nested arrays are counted, at once or in steps."""
     leave = LeaveGroupResponse(
         error_code=0,
         members=[MemberResponse(error_code=code) for code in (0, 25, 25)],
@@ -333,7 +333,7 @@ async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: Cou
 
 
 async def test_a_stop_does_not_lower_the_accepted_connections(nodes: CountingNodes) -> None:
-    """Connections of a stopping broker, whose server is gone before they end, remain counted."""
+    """Connections that outlive the server of a stopping broker remain counted."""
     wires = [nodes.connect() for _ in range(3)]
     wires.pop().close()
     await nodes.samples()

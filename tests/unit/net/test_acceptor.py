@@ -268,7 +268,7 @@ class Served:
         self.transports: list[asyncio.Transport] = []
 
     def new_protocol(self, slot: Slot | None) -> asyncio.Protocol:
-        """Return the next protocol."""
+        """Return the protocol of a new connection, which returns its slot when it is lost."""
         served = self
 
         class Protocol(asyncio.Protocol):
@@ -282,7 +282,7 @@ class Served:
         return Protocol()
 
     async def until(self, count: int) -> None:
-        """Wait until this number was served, and check that no more are."""
+        """Wait until this number of connections was served; check that no others are served."""
         async with asyncio.timeout(10):
             while len(self.transports) < count:
                 await asyncio.sleep(0)

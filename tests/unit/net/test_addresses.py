@@ -153,7 +153,7 @@ def test_an_explicit_address_is_told_to_all() -> None:
 def test_advertised_listeners_are_shown_as_addresses(
     advertised: str, listener: str, peer: str, expected: str
 ) -> None:
-    """Each listener is shown with the address that this client gets or would get there."""
+    """Each listener is shown with the address that the client would get on that listener."""
     settings = {
         "listeners": "INSIDE://:9092,OUTSIDE://:9093",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",

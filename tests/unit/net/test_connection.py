@@ -75,7 +75,7 @@ def test_while_requests_are_held_they_wait() -> None:
 
 
 async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
-    """A connection that waits for its next turn counts as behind."""
+    """A connection with frames left for its next turn counts as behind."""
     network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
     connection, transport = network.connect()
     connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))

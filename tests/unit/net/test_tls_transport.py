@@ -423,7 +423,7 @@ async def test_requests_for_keys_share_turns(
 
 
 async def test_a_handshake_in_pieces() -> None:
-    """More than one piece may arrive with the end of the handshake, and is handled."""
+    """Pieces of data that arrive with the end of the handshake are all handled."""
     world = World()
     client = Client()
     transport, socket, _ = world.connect()

@@ -1,4 +1,4 @@
-"""Keys and values of the offsets log, consumer protocol and hashes beyond the vectors."""
+"""Keys and values of the offsets log, consumer protocol and hashes: cases without vectors."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def told(group: object, records: GivenUpRecords) -> str:
 
 
 def test_by_a_known_member() -> None:
-    """The record has the member's name and the group epoch."""
+    """The text about given-up records has the member's name and the group epoch."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     assert told(context.group, GivenUpRecords(7, 9, 5, "a")) == (

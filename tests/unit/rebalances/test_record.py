@@ -97,7 +97,7 @@ def test_the_log_is_told_in_short() -> None:
 def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
     """The log fields of a rebalance without a culprit have no member.
 
-    After an unload they have no partition counts.
+    After an unload the log fields have no partition counts.
     """
     group = ExplainedGroup()
     group.settled({"A": (0,), "B": (1,)})

@@ -181,7 +181,7 @@ def test_the_end_of_a_sentence(fields: RebalanceRecord, told: str) -> None:
 
 
 def test_a_story_has_its_time_and_its_details() -> None:
-    """The time is UTC in ms; the indented details have only what the record has."""
+    """The time is UTC in ms; the indented details are those for which the record has a value."""
     given = record(
         "member expired",
         timeout_ms=10_000,

@@ -290,7 +290,7 @@ def test_acls_are_kept() -> None:
 
 
 def test_changes_of_acls_may_overlap() -> None:
-    """Of two overlapping changes, which run in steps, none is applied twice."""
+    """If two changes overlap, each in several steps, no change is applied twice."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
@@ -343,7 +343,7 @@ def test_signs_that_a_terminal_obeys_are_not_logged(reports: Reports) -> None:
 
 
 def test_a_damaged_acl_is_told() -> None:
-    """A damaged ACL stops the start of the broker, so that none is lost silently."""
+    """A damaged ACL stops the start of the broker, so that no ACL is lost silently."""
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):

@@ -1,4 +1,4 @@
-"""What the checks of a request pass to its handler."""
+"""The rights that the checks of a request pass to the request's handler."""
 
 from __future__ import annotations
 

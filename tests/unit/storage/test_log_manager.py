@@ -71,7 +71,10 @@ def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_default
 
 
 def test_a_closed_manager_changes_nothing() -> None:
-    """The directory may belong to another manager, so every change raises StorageError."""
+    """Every change of a closed manager raises StorageError.
+
+    Another manager may have opened the directory meanwhile.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -364,7 +367,7 @@ def test_damaged_checkpoints_read_as_empty(contents: bytes) -> None:
 
 
 def test_a_stale_recovery_point_is_harmless() -> None:
-    """A recovery point beyond the log end does no harm."""
+    """A recovery point beyond the log end is lowered to the log end."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"1"), NOW_MS)

@@ -69,7 +69,7 @@ def prepared() -> MemoryDisk:
 
 
 def read(disk: MemoryDisk) -> Contents:
-    """Return what a broker that starts finds, after it has removed what was deleted."""
+    """Return the contents that a starting broker finds, without files of deleted topics."""
     manager = opened(disk, DATA)
     for _ in manager.remove_deleted():
         pass
@@ -98,7 +98,7 @@ def restored(disk: MemoryDisk) -> None:
 
 @pytest.mark.parametrize("after", [kill, cut])
 def test_a_crash_at_any_step_leaves_old_or_new_contents(after: After) -> None:
-    """New contents are valid once `commit` has returned, and a start finishes the replacement."""
+    """New contents are valid once `commit` has returned; a start completes the replacement."""
     found: list[bool] = []
     step = 0
     is_done = False
@@ -129,7 +129,7 @@ def test_a_crash_at_any_step_leaves_old_or_new_contents(after: After) -> None:
 
 
 def test_a_second_crash_while_the_start_finishes_the_replacement() -> None:
-    """A start that is killed while it finishes a replacement leaves the rest to the next start."""
+    """If a start is killed during a replacement, the next start completes the replacement."""
     for first in range(2, 24, 3):
         second = 0
         while True:
@@ -150,7 +150,10 @@ def test_a_second_crash_while_the_start_finishes_the_replacement() -> None:
 
 
 def test_an_error_of_the_disk_while_the_start_finishes_the_replacement() -> None:
-    """The start fails and names the directory; the next start finishes the replacement."""
+    """If the disk fails during a replacement, the start fails and names the directory.
+
+    The next start completes the replacement.
+    """
     disk = prepared()
     commit(disk, DATA)
     disk.fail_at(3)

@@ -77,7 +77,7 @@ def test_a_type_for_each_offset() -> None:
 
 
 def test_a_part_of_a_batch() -> None:
-    """Acknowledging a part of a batch leaves the rest acquired under the same lock."""
+    """After a part of a batch is acknowledged, its other records keep their member and lock."""
     context = fetched((0, 9))
     context.advance(10_000)
     assert context.say((3, 5, ACCEPT)) is None

@@ -69,7 +69,7 @@ def test_the_limit_of_records_is_soft() -> None:
 def test_record_limit_acquires_exactly_so_many() -> None:
     """In strict mode exactly the record limit is acquired, also within a batch (KIP-1206).
 
-    The rest of the batch is available.
+    The batch's other records stay available.
     """
     context = ShareContext((0, 9), (10, 19)).load()
     assert context.fetch(max_records=4, mode=RECORD_LIMIT) == [(0, 3, 1)]
@@ -247,7 +247,7 @@ def test_batches_that_compaction_removed_are_archived() -> None:
 
 
 def test_a_part_that_compaction_removed_is_archived() -> None:
-    """The missing rest of a released batch is archived after compaction."""
+    """After compaction the missing records of a released batch are archived."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.say((0, 4, [ACCEPT, ACCEPT, 2, 2, 2]))

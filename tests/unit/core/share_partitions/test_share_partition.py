@@ -316,7 +316,7 @@ def test_the_start_offset_stops_at_a_gap() -> None:
 
 
 def test_nothing_is_done_below_the_start_offset() -> None:
-    """An available record at the start offset keeps it from moving."""
+    """An available record at the start offset prevents the start offset from moving."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.say((0, 4, RELEASE))
@@ -343,7 +343,7 @@ def test_what_is_available_in_part_is_fetched_next() -> None:
 
 
 def test_dead_locks_do_not_pile_up() -> None:
-    """Dead locks are removed before they outnumber the others."""
+    """Unused locks are removed before they outnumber the locks in use."""
     context = ShareContext(*((n, n) for n in range(200))).load()
     for offset in range(200):
         context.fetch(batches=1)

@@ -86,7 +86,7 @@ class TransactionContext:
         )
 
     def complete(self) -> None:
-        """Complete the transaction: the markers are written."""
+        """Complete the transaction, as when its markers have been written."""
         self._become(completed(self.state, self.now_ms))
 
     def _apply(self, decision: TransactionDecision) -> TransactionDecision:

@@ -290,7 +290,7 @@ def test_too_many_changes_at_once_are_refused(
     ],
 )  # fmt: skip
 def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
-    """A damaged quota stops the start of the broker, so that none is lost silently."""
+    """A damaged quota stops the start of the broker, so that no quota is lost silently."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -313,7 +313,7 @@ def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
 
 
 def test_changes_may_overlap(disk: MemoryDisk) -> None:
-    """Of two overlapping changes, which run in steps, neither is lost."""
+    """If two changes overlap, each in several steps, neither is lost."""
     quotas = kept(disk)
     first = quotas.alter(
         [Change({"user": name}, RATE) for name in ("a", "b", "c")], {}, validate_only=False

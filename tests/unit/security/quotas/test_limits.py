@@ -73,5 +73,5 @@ def test_an_empty_client_id_has_the_users_quota_alone() -> None:
 
 
 def test_the_default_prints_well() -> None:
-    """The default prints well in a failing test."""
+    """The default entity prints as DEFAULT in a failing test."""
     assert repr(DEFAULT) == "DEFAULT"

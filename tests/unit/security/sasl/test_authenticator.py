@@ -103,7 +103,7 @@ class Room:
 
 
 def test_versions_handshake_token_requests() -> None:
-    """The usual order is versions, handshake, tokens; then requests reach the broker."""
+    """After ApiVersions, handshake and tokens in this order, requests reach the broker."""
     room = Room()
     assert room.versions() == "served"
     handshake = room.handshake()

@@ -65,7 +65,7 @@ def _credential(mechanism: ScramMechanism) -> ScramCredential:
 
 
 def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every message is that of the RFC."""
+    """Every message equals the message in the example of RFC 7677."""
     monkeypatch.setattr(scram, "random_text", lambda: SERVER_NONCE)
     server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(f"n,,n=user,r={CLIENT_NONCE}".encode())

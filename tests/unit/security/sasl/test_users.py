@@ -181,7 +181,7 @@ def test_values_may_be_quoted() -> None:
 
 
 def test_requests_of_many_users_may_overlap() -> None:
-    """Of two overlapping requests, which run in steps, neither is lost."""
+    """If two requests overlap, each in several steps, neither is lost."""
     disk = _disk()
     users = ScramUsers(_state(disk))
     _alter(users, _put("gone"))
@@ -207,7 +207,7 @@ def test_requests_of_many_users_may_overlap() -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
-    """A damaged user stops the start of the broker, so that none is lost silently."""
+    """A damaged user stops the start of the broker, so that no user is lost silently."""
     state = _state()
     _alter(ScramUsers(state), _put("a"))
     (entry,) = state.section("scram_users")

@@ -45,7 +45,7 @@ def test_several_attributes_in_one_part() -> None:
 
 
 def test_the_subject_of_a_certificate() -> None:
-    """The subject is printed, not the issuer."""
+    """The subject of a certificate is printed, not its issuer."""
     certificate = Authority().issue("alice").certificate
     assert subject_of(certificate.public_bytes(Encoding.DER)) == "CN=alice,O=Tests"
 

@@ -10,7 +10,7 @@ E = ErrorCode
 
 
 def test_describe_shows_metadata_in_stable_only() -> None:
-    """Protocol and metadata are blank outside of Stable; the last assignments are shown."""
+    """Outside of Stable DescribeGroups has no protocol and metadata, but the last assignments."""
     context = GroupContext()
     a = context.member("A", instance_id="i1", protocols=[("range", b"a")])
     (a, b) = context.stable(a, context.member("B", protocols=[("range", b"b")]))
@@ -65,7 +65,7 @@ def test_list_entry() -> None:
     ],
 )
 def test_list_filters(states: list[str], types: list[str], listed: bool) -> None:
-    """Filters ignore case, empty lists match every group, unknown names match none."""
+    """ListGroups filters ignore case; empty filters match all groups, unknown names match none."""
     context = GroupContext()
     context.stable("A")
     request = ListGroupsRequest(states_filter=states, types_filter=types)

@@ -67,7 +67,7 @@ def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance
     ],
 )
 def test_a_wrong_caller(state: str, changes: dict[str, object], error: ErrorCode) -> None:
-    """Instance id, member id and generation are checked in this order."""
+    """A heartbeat's instance id, member id and generation are checked in this order."""
     assert in_state(state).heartbeat(**changes) is error
 
 

@@ -169,7 +169,7 @@ def test_requests_after_unloading() -> None:
 
 
 def test_unloading_with_writes_under_way() -> None:
-    """A request whose write ends after the group is answered exactly once."""
+    """A request whose write completes after the group has ended is answered exactly once."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -221,7 +221,7 @@ def test_many_offsets_at_once_are_like_so_many_records() -> None:
 
 
 def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:
-    """A group from a snapshot is not new: its offsets show that it was recorded."""
+    """A group restored from a snapshot is not new: its offsets show that it was recorded."""
     untouched, from_records, from_snapshot = (GroupContext().broker.replayed() for _ in range(3))
     value = OffsetCommitValue(offset=5)
     from_records.replay((OffsetCommitKey(group="g", topic="one", partition=1), value))

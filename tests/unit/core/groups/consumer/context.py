@@ -250,7 +250,7 @@ class ConsumerContext:
         self.replay(record)
 
     def check(self) -> None:
-        """Check the replay law, and that no partition has two owners."""
+        """Check that a replay gives the same group, and that no partition has two owners."""
         self.broker.check_replay_law()
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, current in self.group.currents.items():

@@ -89,7 +89,7 @@ def test_a_snapshot_holds_everything() -> None:
 
 
 def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
-    """After its tombstones a group is a classic group with the same offsets, until a new record."""
+    """After all its tombstones a consumer group is a classic group with the same offsets."""
     context = varied()
     group: Group = context.group
     offsets = group.offsets

@@ -127,7 +127,7 @@ def test_an_instance_id_of_another_member() -> None:
 
 
 def test_the_epoch_of_a_static_member_is_checked() -> None:
-    """The epoch of a static member is checked like any other."""
+    """A static member's heartbeat with a wrong epoch gets FENCED_MEMBER_EPOCH."""
     context = ConsumerContext()
     a = joined(context)
     assert a.beat(member_epoch=7) is ErrorCode.FENCED_MEMBER_EPOCH

@@ -14,7 +14,7 @@ from tests.unit.core.groups.consumer.context import ConsumerContext
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, GroupSpec]]:
-    """Return the list of assignor calls from here on."""
+    """Return a list to which each further call of an assignor is added."""
     calls: list[tuple[str, GroupSpec]] = []
     table = cast("dict[str, Assignor]", ASSIGNORS)
     for name, assignor in [*table.items()]:
@@ -117,7 +117,7 @@ def test_all_members_read_the_same(
 
 
 def test_only_targets_that_change_are_recorded() -> None:
-    """Only changed targets are recorded, and the epoch in every case."""
+    """Only changed member targets are recorded; the target epoch is always recorded."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "one")
     context.joined(a)

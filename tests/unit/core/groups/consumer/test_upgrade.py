@@ -147,7 +147,7 @@ def refused(context: MigrationContext) -> tuple[ErrorCode, str | None]:
 
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])
 def test_it_has_to_be_allowed(policy: str) -> None:
-    """The conversion depends on group.consumer.migration.policy."""
+    """With the policies downgrade and disabled a classic group is not converted."""
     context = MigrationContext(consumer_migration_policy=policy)
     context.stable({"M": THREE})
     assert refused(context) == (

@@ -183,7 +183,7 @@ class ShareContext:
         return names
 
     def check(self) -> None:
-        """Check the replay law."""
+        """Check that a replay of the log gives the same group."""
         self.broker.check_replay_law()
 
 

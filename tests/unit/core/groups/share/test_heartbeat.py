@@ -69,7 +69,7 @@ def test_members_share_partitions() -> None:
 
 
 def test_members_with_different_topics() -> None:
-    """Members get partitions of their own topics; a nonexistent topic does no harm."""
+    """Members get partitions of their own topics; nonexistent topics are ignored."""
     t = ShareContext()
     a, b = t.member("A", "one", "no-such"), t.member("B", "two")
     t.joined(a, b)
@@ -419,7 +419,7 @@ def test_a_heartbeat_that_cannot_be_written() -> None:
 
 
 def test_groups_of_other_kinds() -> None:
-    """Groups of other kinds, even empty ones, are not converted, and a leave is refused."""
+    """A share heartbeat does not convert a group of another kind, and a leave is refused."""
     t = ShareContext()
     assert t.classic("C").join().parked is False
     a = t.member("A", "one")

@@ -46,7 +46,7 @@ def test_while_the_share_coordinator_thinks() -> None:
 def test_what_is_not_answered_is_asked_again() -> None:
     """An unanswered initialization is repeated after the retry interval.
 
-    A late response does no harm.
+    A late response has no effect.
     """
     t = ShareContext()
     t.share_state.hold()

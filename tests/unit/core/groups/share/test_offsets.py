@@ -75,7 +75,7 @@ def test_offsets_of_an_empty_group() -> None:
 
 
 def test_what_cannot_be_altered() -> None:
-    """Unknown topics come first, or are omitted if without partitions; other topics are altered."""
+    """Unknown topics come first in the response; those without partitions are omitted."""
     t = ShareContext()
     answer = t.alter({"one": {0: 1, 1: 1}, "no-such": {0: 1}, "nor-this": {}, "two": {1: 3}})
     assert answered(answer) == [
@@ -139,7 +139,7 @@ def test_groups_that_cannot_be_altered() -> None:
 
 
 def test_classic_groups_have_no_such_offsets() -> None:
-    """Even an empty classic group is refused."""
+    """An empty classic group refuses to alter and to delete share group offsets."""
     t = ShareContext()
     t.classic("A").join()
     wrong = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group.")
@@ -183,7 +183,7 @@ def test_an_alteration_that_cannot_be_written() -> None:
 
 
 def test_a_large_alteration() -> None:
-    """A large request runs in steps."""
+    """A large AlterShareGroupOffsets runs in steps and gets the same response."""
     t = ShareContext({"many": 1200})
     small = t.alter({"many": dict.fromkeys(range(1200), 5)})
     request = small.request
@@ -195,7 +195,7 @@ def test_a_large_alteration() -> None:
 
 
 def test_offsets_are_deleted() -> None:
-    """Deleted topics come first; topics without state and unknown topics follow, with errors."""
+    """In the response deleted topics precede topics without state and unknown topics."""
     t = ShareContext()
     emptied(t, "one", "two")
     answer = t.delete_offsets("three", "one", "no-such")
@@ -229,7 +229,10 @@ def test_a_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_no_state_to_delete() -> None:
-    """A group without state gets an empty response; an unknown group gets its error."""
+    """DeleteShareGroupOffsets of a group without state has no topics in the response.
+
+    An unknown group gets GROUP_ID_NOT_FOUND.
+    """
     t = ShareContext()
     missing = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
     assert refused(t.delete_offsets("one")) == missing
@@ -264,7 +267,7 @@ def test_the_group_moves_while_the_share_coordinator_thinks() -> None:
 
 
 def test_states_are_gone_when_the_share_coordinator_answers() -> None:
-    """The request is answered even if the group's state record is gone by then."""
+    """A waiting request is answered even if the group's state record is removed meanwhile."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -278,7 +281,7 @@ def test_states_are_gone_when_the_share_coordinator_answers() -> None:
 
 
 def test_a_group_is_deleted_with_its_state() -> None:
-    """All topics are marked as deleting, then the state is deleted, then the group."""
+    """DeleteGroups first marks all topics as deleting, then deletes their state, then the group."""
     t = ShareContext()
     emptied(t, "one", "two")
     t.share_state.hold()

@@ -138,7 +138,10 @@ def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
 
 
 def test_the_topology_as_it_came_and_as_it_is() -> None:
-    """The topology has partition counts of internal topics only once all topics are right."""
+    """StreamsGroupDescribe has partition counts of internal topics once the group is ready.
+
+    Before, the counts are those in the member's topology.
+    """
     context = StreamsContext({"three": 3, "one": 1})
     member = context.member("m", COUNTS_WORDS)
     member.join()
@@ -209,7 +212,7 @@ def test_many_groups_and_members_are_described_in_steps() -> None:
 
 
 def test_a_streams_group_in_the_list() -> None:
-    """ListGroups shows the streams type; the state filter has another name for NotReady.
+    """ListGroups shows streams groups with their type; the filter for NotReady is `not_ready`.
 
     Kafka does the same.
     """

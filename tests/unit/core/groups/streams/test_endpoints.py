@@ -34,7 +34,7 @@ def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
 
 
 def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
-    """The first response has endpoint epoch 0, so that the next response repeats all.
+    """The first response has endpoint epoch 0; a request with another epoch gets all endpoints.
 
     Kafka does the same.
     """

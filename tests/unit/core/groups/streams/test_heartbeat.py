@@ -26,7 +26,7 @@ MANY = [f"n{number}" for number in range(4_000)]
 
 
 def test_the_first_member_gets_all_tasks() -> None:
-    """Epochs start at 2; the first response has everything that a client needs."""
+    """The first member gets epoch 2, all tasks, and the intervals that a client needs."""
     context = StreamsContext()
     member = context.member("m")
     answer = member.join()
@@ -179,7 +179,7 @@ def test_more_tags_than_anybody_has() -> None:
 
 
 def test_groups_that_do_not_exist() -> None:
-    """Only a join creates a group; for other requests Kafka has two error texts."""
+    """Only a join creates a group; as in Kafka, a heartbeat and a leave get different texts."""
     member = StreamsContext().member("m")
     response = member.send(member_epoch=1).response
     expected = ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {GROUP} not found."
@@ -378,7 +378,7 @@ def test_who_is_no_member_can_ask_to_shut_down() -> None:
 
 
 def test_a_failed_write_changes_nothing() -> None:
-    """If a write fails, the member gets the error and nothing is kept."""
+    """If a write fails, the member gets the error and the group does not change."""
     context = StreamsContext()
     member = context.member("m")
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS

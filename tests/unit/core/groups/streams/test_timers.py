@@ -16,7 +16,7 @@ BY_INTERVAL = "Assignment delayed due to the configured assignment interval."
 
 
 def test_the_first_assignment_waits_for_more_members() -> None:
-    """Members that join in the initial delay get epoch 1 without tasks, then all get theirs."""
+    """Members that join in the initial delay get epoch 1 without tasks, and tasks afterwards."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     first, second = context.member("a"), context.member("b")
     answer = first.join()

@@ -60,7 +60,7 @@ def test_members_keep_what_they_have() -> None:
 
 
 def test_topics_that_are_read_no_more_are_taken_away() -> None:
-    """Partitions of unsubscribed topics are revoked, and partitions beyond a member's quota."""
+    """A member loses partitions of unsubscribed topics, and partitions beyond its quota."""
     owned: dict[str, Partitions] = {
         "a": {TWO: parts(0), ONE: parts(0, 1)},
         "b": {ONE: parts(2)},
@@ -90,7 +90,7 @@ def test_different_topics_load_all_members_the_same() -> None:
 
 
 def test_partitions_move_only_where_that_helps() -> None:
-    """Partitions move from the most loaded member that owns some of the topic."""
+    """Partitions move from the most loaded member that owns partitions of the same topic."""
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2, 3)}),
         "b": MemberSpec(BOTH, {TWO: parts(0, 1, 2, 3, 4, 5)}),

@@ -43,7 +43,7 @@ def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
 
 
 def test_tasks_stay_where_they_were() -> None:
-    """Tasks stay within an even share; the others go to the least loaded member."""
+    """A member keeps tasks up to an even share; other tasks go to the least loaded member."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
         "b": StreamsMemberSpec("q"),

@@ -158,7 +158,8 @@ class Stage(Calls):
         return [member.join() for member in members]
 
     def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
-        """Let these members join too, and record the answers: parked ones first, then theirs."""
+        """Let these members join too; record the parked answers first, then the members' answers.
+        """
         joins = self.rejoin(*members)
         self.got(*[one for one in parked if not one.reported], *joins)
         self.state()
@@ -263,7 +264,7 @@ class Stage(Calls):
 
 
 class Scenario(NamedTuple):
-    """A question to the brokers of a profile: profile "c" is a cluster, others have one broker."""
+    """A question to the brokers of a profile. Profile "c" is a cluster; others have one broker."""
 
     name: str
     area: str

@@ -104,7 +104,7 @@ def test_a_mistyped_command_names_the_nearest(
 ) -> None:
     """The error of an unknown command names the most similar command.
 
-    Names of Kafka's scripts count as well.
+    Names of Kafka's scripts are also compared.
     """
     with pytest.raises(SystemExit) as end:
         main([typed, "--list"])

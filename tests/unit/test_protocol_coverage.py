@@ -68,7 +68,10 @@ def test_uses_are_condensed() -> None:
 def test_an_interrupted_recording_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next recording runs only the test files that have not finished; then all uses count."""
+    """A recording that was interrupted continues with the unfinished test files.
+
+    Afterwards the uses of all test files are included.
+    """
     files = [Path("tests/clients/test_a.py"), Path("tests/oracle/test_b.py")]
     written: list[str] = []
     interrupted = True

@@ -102,7 +102,7 @@ def test_what_passes_the_second_time_is_named_and_counted(
 
 
 def test_what_fails_twice_fails(tmp_path: Path) -> None:
-    """A second failure counts, and so does the first failure of a test without marker real_time."""
+    """A second failure fails the run, as does a first failure without the marker real_time."""
     always = "@pytest.mark.real_time\ndef test_always():\n    assert False, 'always'\n"
     unmarked = FAILS_AT_FIRST.format("unmarked").replace("@pytest.mark.real_time", "")
     status, output = run(tmp_path, {"a": always + unmarked})
@@ -112,7 +112,7 @@ def test_what_fails_twice_fails(tmp_path: Path) -> None:
 
 
 def test_six_failures_are_no_accident(tmp_path: Path) -> None:
-    """At most five tests are rerun."""
+    """At most five failed tests are run again."""
     tests = {"a": "".join(FAILS_AT_FIRST.format(f"t{number}") for number in range(6))}
     status, output = run(tmp_path, tests)
     assert status == 1

@@ -151,7 +151,7 @@ def away_and_back_in_time(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def away_for_too_long(t: Stage) -> None:
-    """A static member that does not return expires, and the other one gets its partitions."""
+    """A static member that does not return expires, and the other member gets its partitions."""
     short_sessions(t)
     a, b = statics(t, "AB")
     stable(t, a, b)

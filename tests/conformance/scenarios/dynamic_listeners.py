@@ -117,7 +117,7 @@ def scopes(t: Stage) -> None:
 
 @AREA.scenario
 def values(t: Stage) -> None:
-    """Listeners without protocol, malformed ones, and repeated names or ports are refused."""
+    """Listeners without protocol, malformed listeners, and repeated names or ports are refused."""
     x = Listeners(t)
     x.alter("not in the map", (LISTENERS, SET, x.at("X")))
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:SSL,Z:SASL_PLAINTEXT,w:PLAINTEXT")

@@ -219,7 +219,7 @@ def _until_members(t: Stage, count: int, *alive: ShareMember) -> None:
 
 @AREA.scenario
 def session_times_out(t: Stage) -> None:
-    """A member without heartbeats expires, and the others continue."""
+    """A member without heartbeats expires, and the other members continue."""
     looks.configure(t, {"share.session.timeout.ms": "1500"})
     a, b = join(t, "AB", t.t1)
     _until_members(t, 1, a)

@@ -160,7 +160,7 @@ def leaves_twice(t: Stage) -> None:
 
 @AREA.scenario
 def sessions_that_time_out(t: Stage) -> None:
-    """A member without heartbeats expires, and the other one gets its tasks."""
+    """A member without heartbeats expires, and the other member gets its tasks."""
     share_looks.configure(t, {"streams.session.timeout.ms": "1500"})
     a, b = members(t, "AB", simple(t.t3))
     for _ in range(60):

@@ -220,7 +220,7 @@ async def test_no_controller_can_be_unregistered(
 
 
 async def test_the_next_controller_is_the_one_that_stays() -> None:
-    """After a controller failover the new controller is the active one."""
+    """After a controller failover UnregisterController treats the new controller as active."""
     nodes = Nodes()
     await nodes.cluster.stop_broker(1)
     for controller_id, error in (

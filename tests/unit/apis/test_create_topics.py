@@ -121,9 +121,9 @@ def test_validate_only() -> None:
 
 
 def test_a_name_that_is_taken() -> None:
-    """An existing name gets TOPIC_ALREADY_EXISTS.
+    """CreateTopics of an existing name gets TOPIC_ALREADY_EXISTS.
 
-    A name that differs from an existing one only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
+    A name that differs from an existing name only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
     """
     broker = MemoryBroker()
     create(broker, topic("co.l"))
@@ -248,7 +248,7 @@ def test_configs_of_a_new_topic() -> None:
 
 
 def test_a_name_that_stands_twice() -> None:
-    """A repeated name gets one INVALID_REQUEST, after the other topics, which are created."""
+    """A topic named twice gets one INVALID_REQUEST after the other topics, which are created."""
     broker = MemoryBroker()
     results = create(broker, topic("d1"), topic("d1"), topic("d2"))
     assert [(one.name, one.error_code, one.error_message) for one in results] == [

@@ -71,7 +71,7 @@ def test_what_has_no_records_to_delete() -> None:
 
 
 def test_of_a_partition_named_twice_the_last_counts() -> None:
-    """A partition named twice is answered once; its last offset counts."""
+    """DeleteRecords answers a partition named twice once, and uses its last offset."""
     made = broker()
     assert delete(made, ("t", 0, 1), ("t", 0, 3)) == [("t", 0, 0, 3)]
 

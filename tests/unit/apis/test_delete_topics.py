@@ -118,7 +118,7 @@ def test_internal_topics_may_be_deleted() -> None:
     ],
 )
 def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
-    """With delete.topic.enable=false every deletion is refused."""
+    """With delete.topic.enable=false DeleteTopics refuses every topic."""
     made = broker("a", delete_topic_enable="false")
     response = made.ask(DeleteTopicsRequest(topic_names=["a"]), version)
     assert [(one.name, one.error_code) for one in response.responses] == [("a", error)]
@@ -126,7 +126,7 @@ def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
 
 
 def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
-    """A topic with the name of a deleted one has another id and no records."""
+    """A topic that is recreated under the same name has another id and no records."""
     made = broker("a")
     old_id = topic_id(made, "a")
     partition = made.topics.partition("a", 0)

@@ -103,7 +103,7 @@ def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> Non
 
 
 def test_the_brokers_own_limit() -> None:
-    """fetch.max.bytes limits every response."""
+    """No Fetch response is larger than fetch.max.bytes."""
     made = broker(fetch_max_bytes="1024")
     fill(made, "t", 0, 50)
     assert brief(ask(made, ("t", 0, 0)))[0][3] <= 1024
@@ -315,7 +315,7 @@ def test_a_stopping_broker_answers_who_waits() -> None:
 
 
 def test_without_a_session_the_id_is_zero() -> None:
-    """Epoch -1 gets a full response with session id 0."""
+    """A fetch with epoch -1 gets a full response with session id 0."""
     response = ask(broker(), ("t", 0, 0), session_epoch=-1)
     assert (response.session_id, len(brief(response))) == (0, 1)
 

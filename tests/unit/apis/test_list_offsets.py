@@ -126,7 +126,7 @@ def test_read_committed(broker: MemoryBroker) -> None:
 
 
 def test_unknown_partitions(broker: MemoryBroker) -> None:
-    """Nonexistent partitions get UNKNOWN_TOPIC_OR_PARTITION."""
+    """ListOffsets of nonexistent partitions gets UNKNOWN_TOPIC_OR_PARTITION."""
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
     assert look_up(broker, "missing", -1) == unknown
     assert look_up(broker, "l1", -1, partition=7) == unknown

@@ -214,7 +214,7 @@ async def test_a_group_stays_where_its_leader_stays() -> None:
 
 
 async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions whose change cannot be written get the error of the disk; others are changed."""
+    """Partitions whose change cannot be written get the disk error; other partitions change."""
     nodes = started((1, 2), (1, 2))
 
     def fail(topics: object) -> Steps:

@@ -60,7 +60,7 @@ def test_what_cannot_be(said: list[tuple[int, int, int | list[int]]]) -> None:
 
 
 def test_renewal_is_of_version_2() -> None:
-    """Version 1 does not accept the renew type."""
+    """ShareAcknowledge 1 does not accept the acknowledge type RENEW."""
     broker = with_records()
     assert broker.acknowledged(("t", 0, 0, 4, RENEW), version=1) == {"t-0": INVALID}
     said = ("t", 0, 0, 4, RENEW)
@@ -70,7 +70,7 @@ def test_renewal_is_of_version_2() -> None:
 
 
 def test_many_types() -> None:
-    """Many types are checked in steps."""
+    """Many acknowledge types of one batch are checked in steps."""
     count = 2 * TYPES_PER_STEP
     broker = with_records(count)
     types = [ACCEPT] * count
@@ -82,7 +82,7 @@ def test_many_types() -> None:
 
 
 def test_each_partition_has_its_own_outcome() -> None:
-    """An error in one partition does not affect the others."""
+    """An error in one partition does not affect the other partitions of a ShareAcknowledge."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -109,7 +109,7 @@ def test_partitions_of_which_nothing_is_said() -> None:
 
 
 def test_an_answer_waits_for_all_partitions() -> None:
-    """The response waits until every partition is written."""
+    """The response is sent once the acknowledgements of every partition are written."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -183,7 +183,7 @@ def test_one_timer_rings_for_all_locks() -> None:
 
 
 def test_nobody_leads_what_is_unknown() -> None:
-    """The leader of a deleted topic is unknown."""
+    """`leader_of` returns leader -1 and epoch -1 for an unknown topic."""
     broker = ShareBroker()
     assert leader_of(broker, (UNKNOWN_TOPIC, 0)) == (-1, -1)  # type: ignore[arg-type]  # a fake
 

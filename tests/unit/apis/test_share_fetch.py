@@ -81,7 +81,7 @@ def test_states_that_are_first_read_come_one_after_the_other() -> None:
 
 
 def test_a_state_that_is_first_read_is_left_out_beside_records() -> None:
-    """A partition that joins a session waits for the next fetch if others have enough records."""
+    """A newly added partition is left to the next fetch if other partitions have enough records."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     broker.produce("t", 1)
@@ -528,7 +528,7 @@ def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
 
 
 def test_partitions_that_are_unknown() -> None:
-    """A partition index beyond the topic's partitions is unknown."""
+    """A partition index that the topic does not have gets UNKNOWN_TOPIC_OR_PARTITION."""
     broker = ShareBroker()
     broker.produce("t", 1)
     answer = broker.fetched(T0, ("t", 2), ("t", -1))
@@ -565,7 +565,7 @@ def test_a_share_partition_that_is_not_initialized() -> None:
 
 
 def test_one_share_partition_fails_and_another_does_not() -> None:
-    """A share partition with an error does not affect the others of the same response."""
+    """A share partition with an error does not affect other partitions in the same response."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.persister.states.pop(broker.key("t", 1))
@@ -626,7 +626,7 @@ def test_another_broker_leads() -> None:
 
 
 def test_the_log_begins_later() -> None:
-    """If the log start offset rises, the next fetch is empty, and the one after it starts there."""
+    """After the log start offset has risen, one fetch is empty and the next fetch starts there."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)

@@ -62,7 +62,7 @@ def setting(topic: str, name: str, value: str) -> AlterConfigsResource:
 
 
 def test_a_topic_that_another_request_has_created() -> None:
-    """A topic that another request creates meanwhile exists; the other topics are created."""
+    """If another request creates a topic between two steps, only the other topics are created."""
     broker = MemoryBroker()
     response = interrupted(broker, creation("a", "b"), 7, lambda: broker.topics.create("b", 3, {}))
     codes = [one.error_code for one in response.topics]
@@ -71,7 +71,10 @@ def test_a_topic_that_another_request_has_created() -> None:
 
 
 def test_a_topic_that_another_request_has_deleted() -> None:
-    """A topic that another request deletes meanwhile is unknown; the other topics are deleted."""
+    """If another request deletes a topic between two steps, that topic is unknown.
+
+    The other topics are deleted.
+    """
     broker = MemoryBroker()
     for name in ("a", "b"):
         broker.topics.create(name, 1, {})
@@ -88,7 +91,7 @@ def test_a_topic_that_another_request_has_deleted() -> None:
 
 
 def test_partitions_that_another_request_has_added() -> None:
-    """Partitions that another request adds meanwhile are not added again."""
+    """Partitions that another request adds between two steps are not added again."""
     broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
 
@@ -208,7 +211,7 @@ def test_one_request_writes_the_catalogue_once() -> None:
 
 
 def test_no_change_is_not_written() -> None:
-    """A request whose topics are all deleted meanwhile writes nothing."""
+    """If all topics of a request are deleted between two steps, the request writes nothing."""
     broker = MemoryBroker()
     before = len(broker.disk.operations)
     run_all(broker.topics.set_configs({}))
@@ -305,7 +308,7 @@ def test_a_negative_number_of_partitions_makes_no_room() -> None:
 def test_a_config_that_another_request_sets_between_any_steps(
     kind: int, name: str, own: tuple[str, str], others: tuple[str, str], steps_before: int
 ) -> None:
-    """Two concurrent config changes are both acknowledged and both kept, at any interleaving."""
+    """Two concurrent config changes are both acknowledged and both stored, at any interleaving."""
 
     def request(config: tuple[str, str]) -> IncrementalAlterConfigsRequest:
         configs = [AlterableConfig(name=config[0], value=config[1], config_operation=0)]

@@ -111,7 +111,7 @@ class Coordinator:
 def test_a_subscription_that_cannot_be_read_ends_the_membership() -> None:
     """An unreadable subscription of a member raises an error and ends the membership.
 
-    Otherwise the caller would wait for an assignment for ever.
+    Without the error the caller would wait for an assignment for ever.
     """
     coordinator = Coordinator(metadata=b"\xff")
     member = GroupMember(lambda: cast(Client, coordinator), MemberSettings("g"))

@@ -142,7 +142,7 @@ def test_long_work_begins_at_once_if_there_is_no_other(loop: Loop) -> None:
 
 
 def test_after_the_end_nothing_is_done(loop: Loop) -> None:
-    """Closing drops running and new work."""
+    """A closed StepRunner drops running and new work."""
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(3 * SLICE_MS, done))
     loop.runner.close()

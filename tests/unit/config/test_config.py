@@ -194,7 +194,7 @@ def test_protocols_that_are_off() -> None:
 
 
 def test_what_does_not_apply_is_collected() -> None:
-    """Kafka's settings without effect here are collected for one warning, each once."""
+    """Kafka's settings without effect here are collected for one warning, each setting once."""
     given = {"process.roles": "broker", "ssl.protocol": "TLSv1.3", "listener.name.a.b": "c"}
     config = Config(file=given, overrides={"process.roles": "controller"})
     assert config.ignored == list(given)
@@ -374,7 +374,7 @@ def test_the_data_directory_is_the_first_of_the_list() -> None:
 
 
 def test_items_that_are_given_twice_count_once() -> None:
-    """A listener that is given twice counts once, as in Kafka 4 (KIP-1161)."""
+    """A listener that is given twice is opened once, as in Kafka 4 (KIP-1161)."""
     config = Config(overrides={"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9092"})
     assert config.listeners() == (Listener("PLAINTEXT", "", 9092),)
 

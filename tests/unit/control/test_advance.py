@@ -189,7 +189,7 @@ async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNod
 
 
 async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
-    """Concurrent advances add up, also if a broker is stopped and started meanwhile."""
+    """Concurrent advances add up, even if a broker is stopped and started at the same time."""
     await asyncio.gather(
         nodes.controller.advance(1_000),
         nodes.cluster.stop_broker(1),

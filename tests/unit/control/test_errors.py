@@ -21,7 +21,7 @@ def test_a_similar_name_is_proposed() -> None:
 
 
 def test_few_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 50 names of at most 43 characters are compared, however many there are."""
+    """A proposal compares at most 50 known names of at most 43 characters."""
     compared: list[str] = []
 
     def matches(_: str, names: list[str], **_options: object) -> list[str]:

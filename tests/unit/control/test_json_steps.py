@@ -61,7 +61,7 @@ def small_sizes() -> Any:
 @given(VALUES, st.sampled_from((None, 1)))
 @settings(max_examples=300)
 def test_values_survive(value: Any, indent: int | None) -> None:
-    """A value is the same after writing and reading, in both formats and with spaces."""
+    """A JSON value is unchanged by writing and reading, in both formats and with spaces."""
     assert json.loads(run_all(written(value))) == value
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert run_all(written_compactly(value)) == compact.encode("utf-8", "surrogatepass")

@@ -104,7 +104,10 @@ async def test_sessions_are_limited_by_user() -> None:
 
 
 async def test_guesses_of_an_address_wait_for_each_other(events: list[dict[str, Any]]) -> None:
-    """An address gets one guess at a time, other addresses do not wait, and guesses are logged."""
+    """Each address may try one password at a time, without delaying other addresses.
+
+    Each failed attempt is logged.
+    """
     logins = PlainLogins()
     began_s = asyncio.get_running_loop().time()
     guesses = [asyncio.ensure_future(logins.user_of(basic("bob", str(n)), HOST)) for n in range(3)]

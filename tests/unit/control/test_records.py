@@ -155,7 +155,7 @@ def ends(nodes: VirtualTimeNodes) -> list[int]:
 
 
 async def test_batches_keep_to_max_message_bytes(nodes: VirtualTimeNodes) -> None:
-    """Many records are split into batches that the topic accepts; record headers count as well."""
+    """Many records are split into batches that the topic accepts; headers add to the batch size."""
     configure(nodes, max_message_bytes="2000")
     header = ["name", "y" * 60]
     wanted = [{"value": "x" * 20, "headers": [header], "partition": 0}] * 100

@@ -103,7 +103,7 @@ def test_groups_come_back_from_the_log() -> None:
 
 
 def test_while_a_partition_loads_its_groups_are_asked_to_wait() -> None:
-    """While loading, requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats get NONE.
+    """While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats NONE.
 
     A heartbeat without an error keeps members from rejoining.
     """
@@ -178,7 +178,7 @@ def test_a_bug_behind_the_append_fails_only_what_it_met(
 def test_an_answer_that_cannot_be_sent_spoils_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A response that cannot be sent fails its own request; the others are answered."""
+    """A response that cannot be sent fails its own request; other requests are answered."""
     broker = GroupBroker()
     assert broker.commit("g", 1) == ErrorCode.NONE
     calls = [broker.send(commit_request("g", offset)) for offset in (2, 3, 4)]

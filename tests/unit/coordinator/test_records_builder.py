@@ -101,7 +101,8 @@ def test_a_batch_has_a_largest_size() -> None:
 
 
 def test_no_record_is_smaller_than_the_bound() -> None:
-    """The minimum record size is a true bound, so no write that fits is refused by its count."""
+    """No record is smaller than the bound, so a full builder refuses only writes that cannot fit.
+    """
     for offset in (CommittedOffset(0), CommittedOffset(0, expire_timestamp=1)):
         key, value = encode_record(next(iter(OffsetRecords("", [("t", {0: offset})]))))
         assert value is not None

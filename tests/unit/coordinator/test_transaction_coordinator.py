@@ -56,7 +56,7 @@ def test_transactions_v2_add_partitions_with_their_records() -> None:
 def test_records_of_a_partition_that_was_not_added_are_refused(version: int, error: E) -> None:
     """Records of a partition that was not added are refused (KIP-890).
 
-    Otherwise they would open a transaction that no client ends.
+    Such records would open a transaction that no client ends.
     """
     broker = TransactionBroker()
     producer = broker.init()
@@ -198,7 +198,7 @@ def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
 
 
 def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
-    """A marker that cannot be written is retried; EndTxn is answered when all are written."""
+    """A marker that cannot be written is retried; EndTxn is answered after the last marker."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     broker.disk.fail_at(1)  # the decision is written, the first marker fails

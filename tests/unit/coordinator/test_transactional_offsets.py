@@ -106,7 +106,7 @@ def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionB
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
 def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
-    """Pending offsets count after the commit; until then require_stable gets an error."""
+    """Pending offsets are visible after the commit; until then require_stable gets an error."""
     broker = TransactionBroker()
     broker.commit(GROUP, 5)
     producer = pending(broker, 10)
@@ -343,7 +343,7 @@ def test_the_marker_waits_for_a_group_that_is_busy() -> None:
 def test_a_snapshot_holds_what_is_pending() -> None:
     """A snapshot has pending offsets in log order, with metadata and epoch.
 
-    Superseded offsets are in the snapshot, too.
+    The snapshot includes superseded offsets.
     """
     broker = TransactionBroker()
     pending(broker, 10, 20)

@@ -94,7 +94,7 @@ def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_log_writes_the_count() -> None:
-    """The field `left_out` has the count; events that are not limited are always written."""
+    """The field `left_out` has the number of omitted lines; unlimited events are always written."""
     stream, seconds = io.StringIO(), Seconds()
     log = EventLog()
     log.configure("json", INFO, stream)

@@ -29,7 +29,7 @@ def test_each_partition_has_one_replica_in_each_rack(seed: int) -> None:
 def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
     """With more replicas than racks, all replicas are on different brokers.
 
-    The same holds if a rack has fewer brokers than the others.
+    The same holds if one rack has fewer brokers than the other racks.
     """
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     placed = place(racks, 9, 4, Random(seed))

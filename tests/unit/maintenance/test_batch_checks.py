@@ -152,7 +152,7 @@ async def test_a_topic_that_is_created_again_during_the_check() -> None:
 async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
     """If the transaction ends during the check, the batch is refused (KIP-890).
 
-    Otherwise the batch would open a transaction that no client ends.
+    Such a batch would open a transaction that no client ends.
     """
     broker = TransactionBroker()
     flusher = ManualFlusher()
@@ -219,7 +219,7 @@ def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 async def test_a_stop_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop cancels the running check and the queued ones, without a callback."""
+    """A stop cancels running and queued checks without calling their callbacks."""
     began = held_check(monkeypatch)
     flusher = Flusher(asyncio.get_running_loop())
     broker = broker_with(flusher)

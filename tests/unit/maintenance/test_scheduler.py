@@ -276,7 +276,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 ) -> None:
     """When logs are near twice their size, compaction uses half of the time without pauses.
 
-    Otherwise a slice takes 1 ms.
+    Below this size a slice of compaction takes 1 ms.
     """
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = MemoryBroker(runs_maintenance=False)

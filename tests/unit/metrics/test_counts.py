@@ -166,7 +166,7 @@ async def test_large_requests_are_counted(nodes: CountingNodes) -> None:
 
 
 async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) -> None:
-    """A quota of requests does not change the counts."""
+    """A request quota does not change the counts of requests."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     await asked(wire, load.heartbeat(member))
@@ -262,7 +262,7 @@ async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
 
 
 async def test_expired_members_are_counted() -> None:
-    """A member whose session expires counts once, and the group is empty afterwards."""
+    """An expired member is counted once as removed, and the group is empty afterwards."""
     nodes = CountingNodes(None, 1, has_virtual_clock=True)
     await member_of(nodes.connect(), "group")
     await ClockController(nodes.cluster).advance(600_000)
@@ -314,7 +314,7 @@ def test_error_codes_are_found_in_every_shape() -> None:
 
 
 async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: CountingNodes) -> None:
-    """The number of accepted connections does not fall after a scrape during which one ends."""
+    """The number of accepted connections does not fall if a connection ends during a scrape."""
     wires = [nodes.connect() for _ in range(3)]
     counts = nodes.cluster.shared.counts
     assert counts is not None

@@ -64,7 +64,10 @@ def close(clients: list[socket.socket]) -> None:
 
 
 async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
-    """A turn of the loop accepts ACCEPTS_PER_TURN connections, so that others are served too."""
+    """A turn of the loop accepts ACCEPTS_PER_TURN connections at most.
+
+    Open connections are served between two turns.
+    """
     made: list[asyncio.Protocol] = []
 
     def new_protocol(_: object) -> asyncio.Protocol:
@@ -223,7 +226,7 @@ async def test_connections_wait_for_their_listener(listening: Listening) -> None
 
 
 async def test_a_connection_too_many_of_its_address_is_closed_later(listening: Listening) -> None:
-    """A connection beyond its address's limit is closed later; others are accepted.
+    """A connection beyond its address's limit is closed later; other connections are accepted.
 
     Waiting connections are closed at the end.
     """

@@ -213,7 +213,7 @@ def test_a_client_from_far_away_is_doubted_once(log: io.StringIO) -> None:
 def test_a_name_that_does_not_resolve_is_said(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each advertised name is resolved; an unknown one is logged once."""
+    """Each advertised name is resolved; a name that cannot be resolved is logged once."""
 
     def look_up(name: str, port: None) -> list[object]:
         if name != "broker":

@@ -424,7 +424,7 @@ async def test_who_is_refused_for_its_address_displaces_nobody(
 
 
 async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: Reports) -> None:
-    """Without an inter-broker listener no connection is displaced; new ones wait for a slot."""
+    """Without an inter-broker listener no connection is displaced; new connections wait."""
     settings = {"listeners": "A://:9092,B://:9093", "listener.security.protocol.map": "A:SSL,B:SSL"}
     network = FakeNetwork({**settings, "max.connections": "1"})
     transports = [network.connect(listener=name)[1] for name in "AB"]
@@ -434,7 +434,7 @@ async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: R
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
-    """2000 closings are logged one by one; further ones are counted in a later line."""
+    """2000 closings are logged one by one; further closings are counted in a later line."""
     network = FakeNetwork()
     for _ in range(2500):
         connection, _ = network.connect()

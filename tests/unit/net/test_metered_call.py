@@ -124,7 +124,10 @@ def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
 
 
 async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
-    """A producer over its rate is answered at once and muted; the frame length does not count."""
+    """A producer over its rate is answered at once and muted.
+
+    The length of the frame is not added to the usage.
+    """
     one = Metered()
     one.limit(producer_byte_rate=10)
     assert one.throttle_ms(one.call("Produce", 3)) == 0
@@ -160,7 +163,7 @@ def test_a_throttled_response_mutes_the_connection_once(
 
 
 async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
-    """A fetch over its rate returns no records and does not count, so that it can be retried."""
+    """A fetch over its rate returns no records and adds no usage, so that it can be retried."""
     one = Metered()
     one.limit(consumer_byte_rate=10)
     call = one.call("Fetch", 4)

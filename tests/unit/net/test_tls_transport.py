@@ -360,7 +360,7 @@ async def test_a_limit_on_the_suites_of_tls_13() -> None:
 
 
 async def test_a_client_that_closes_and_sends_on() -> None:
-    """After close_notify nothing more is read or kept, and pending responses are still sent."""
+    """After close_notify no input is read or stored, and pending responses are still sent."""
     world = World()
     client, transport, socket, _ = await world.established()
     transport.pause_writing()

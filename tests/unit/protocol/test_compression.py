@@ -47,7 +47,7 @@ def test_foreign_frames_are_read() -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 def test_damage_is_refused(codec: Compression) -> None:
-    """Truncated or foreign bytes raise ProtocolError."""
+    """Truncated or foreign compressed bytes raise ProtocolError."""
     packed = compress(codec, BIG)
     with pytest.raises(ProtocolError):
         decompress(codec, packed[: len(packed) // 2])

@@ -24,7 +24,7 @@ def record(names: list[str]) -> bytes:
 
 
 def test_records_come_out_as_they_went_in() -> None:
-    """The last records of each group are kept, oldest first, until they are dropped."""
+    """The history has the last records of each group, oldest first, until they are dropped."""
     history = RebalanceHistory(2)
     for value in (b"{}", b'{"a":1}', b"x" * 100_000):
         history.add("g", value)

@@ -145,7 +145,7 @@ SENTENCES: list[tuple[RebalanceRecord, str]] = [
 
 @pytest.mark.parametrize(("given", "told"), SENTENCES, ids=lambda one: str(one)[:40])
 def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
-    """The sentence has generation, actor, rejoined members and moved partitions."""
+    """The sentence for a rebalance has generation, actor, rejoined members and moved partitions."""
     assert sentence(given) == f"generation 7: {told}"
 
 
@@ -175,7 +175,7 @@ def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
     ],
 )  # fmt: skip
 def test_the_end_of_a_sentence(fields: RebalanceRecord, told: str) -> None:
-    """The sentence ends with the outcome and the changes of partitions."""
+    """The sentence for a rebalance ends with the outcome and the changes of partitions."""
     given = record("member left", **fields)
     assert sentence(given) == f"generation 7: c-2 on /127.0.0.1 left; {told}"
 

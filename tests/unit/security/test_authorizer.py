@@ -82,7 +82,7 @@ def test_nobody_may_do_what_no_acl_allows() -> None:
 
 
 def test_a_super_user_may_do_everything() -> None:
-    """A super user may do everything despite ACLs; the principal's type counts."""
+    """A super user may do everything despite ACLs; a principal of another type may not."""
     authorizer = Authorizer(["User:alice"], acls=[acl(permission=Permission.DENY)])
     assert may(authorizer)
     assert not may(authorizer, principal=Principal("Group", "alice"))
@@ -265,7 +265,7 @@ def secured(disk: MemoryDisk, **settings: str) -> Security:
 
 
 def test_acls_are_kept() -> None:
-    """ACLs are kept in the data directory until they are removed or reset."""
+    """ACLs are stored in the data directory until they are removed or reset."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)

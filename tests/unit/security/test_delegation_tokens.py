@@ -95,7 +95,7 @@ def test_how_long_a_token_lives(asked_ms: int, expires_in_ms: int, max_in_ms: in
 
 
 def test_times_have_an_end() -> None:
-    """The largest settings cause no overflow."""
+    """The largest lifetime settings cause no overflow of a token's times."""
     longest = str(LONG_MAX)
     settings = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
     token = Place(dict.fromkeys(settings, longest)).create()
@@ -157,7 +157,7 @@ def test_who_may_renew_and_end_a_token() -> None:
 
 
 def test_a_token_that_is_not_there() -> None:
-    """An unknown HMAC gets an error."""
+    """An unknown HMAC gets DELEGATION_TOKEN_NOT_FOUND."""
     place = Place()
     place.create()
     for other in (b"", b"x", place.hmac("other"), place.hmac()[:63]):
@@ -246,7 +246,7 @@ def test_a_restart() -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_without_a_key(key: str | None) -> None:
-    """Without a secret key every request is refused; kept tokens stay for another start."""
+    """Without a secret key every request is refused; stored tokens stay for another start."""
     place = Place()
     place.create()
     del place.settings["delegation.token.secret.key"]

@@ -21,7 +21,7 @@ def issue(directory: Path, *hosts: str) -> bytes:
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
-    """The authority and certificates for all hosts are kept.
+    """The authority and a certificate for all hosts are used again at the next start.
 
     A certificate that lacks a host is replaced.
     """

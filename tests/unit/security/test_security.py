@@ -28,7 +28,7 @@ def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """A reset drops all kept users, which are loaded at the start, whether used or not."""
+    """A reset drops all stored users, whether they were used or not."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")

@@ -41,7 +41,7 @@ def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> P
 
 
 def test_the_last_record_per_key_stays_at_its_offset() -> None:
-    """Superseded records are removed; others keep offset, key, value and timestamp."""
+    """Superseded records are removed; other records keep offset, key, value and timestamp."""
     log = workload(MemoryDisk())
     before = contents(log)
     table = latest(log)
@@ -200,7 +200,7 @@ def test_long_keys_and_many_keys_take_more_passes() -> None:
 
 
 def test_small_segments_are_merged() -> None:
-    """Small compacted segments are merged."""
+    """A pass merges small compacted segments."""
     disk = MemoryDisk()
     log = workload(disk)
     assert len(log.segments) > 6
@@ -283,7 +283,7 @@ def test_appends_and_reads_go_on_between_steps() -> None:
 
 
 def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
-    """A pass over a log that is closed meanwhile ends without a result and leaves no file."""
+    """A pass over a log that is closed during the pass ends without a result and leaves no file."""
     disk = MemoryDisk()
     log = workload(disk, CONFIG._replace(segment_bytes=100_000), count=3000)
     steps = Cleaning(log, 0, NOW_MS).run()

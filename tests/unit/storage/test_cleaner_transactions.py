@@ -92,7 +92,7 @@ def test_aborted_records_go_and_supersede_nothing() -> None:
 
 
 def test_committed_records_supersede_and_are_superseded() -> None:
-    """Committed records supersede others, and are superseded, like records of no transaction."""
+    """Committed records supersede and are superseded, like records without a transaction."""
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"plain")), NOW_MS)

@@ -76,7 +76,7 @@ def test_values(row: Setting, text: str, value: Value) -> None:
     ],
 )
 def test_invalid_values(row: Setting, text: str, problem: Problem, culprit: str) -> None:
-    """The error has the broken rule, and the value or list item that breaks it."""
+    """The error for an invalid setting has the broken rule and the value or item that breaks it."""
     with pytest.raises(InvalidValueError) as caught:
         parse(row, text)
     assert (caught.value.problem, caught.value.text) == (problem, culprit)

@@ -114,7 +114,7 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
 
 
 def test_write_atomically_leaves_the_old_or_the_new() -> None:
-    """At every crash point and after a power cut the old or the new file is there, whole."""
+    """At every crash point and after a power cut the file has its old or its new contents."""
     for operation in range(20):
         disk = MemoryDisk()
         disk.mkdir("d")
@@ -199,7 +199,7 @@ def test_a_sync_holds_up_renames_and_removals_on_windows(tmp_path: Path) -> None
 
 
 def test_open_files_are_bounded_and_come_back() -> None:
-    """The oldest descriptor is closed for a new one, and opened again on use."""
+    """The oldest descriptor is closed when a new descriptor is needed, and reopened on use."""
     disk = MemoryDisk()
     files = OpenFiles(disk, max_open=2)
     lazies = [LazyFile(files, f"/{n}") for n in range(4)]
@@ -296,7 +296,7 @@ def test_an_index_survives_a_failed_save() -> None:
 def test_a_real_directory_end_to_end(
     disk_type: type[PortableDisk], tmp_path: Path, msvcrt: None
 ) -> None:
-    """The code works on real files: write, die without closing, open, continue."""
+    """On real files a log can be written, left by a killed process, opened and continued."""
     path = str(tmp_path / "data")
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     manager.create_topic("t", bytes(16), 2, {})

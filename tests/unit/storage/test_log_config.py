@@ -69,7 +69,7 @@ def test_overrides_are_typed() -> None:
     ],
 )
 def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
-    """The error is Kafka's: setting, value and reason."""
+    """The error for an invalid topic config has Kafka's text: setting, value and reason."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden({name: text})
     assert message in str(caught.value)

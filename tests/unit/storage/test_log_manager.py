@@ -98,7 +98,7 @@ def test_a_closed_manager_changes_nothing() -> None:
 
 
 def test_who_leads_survives_a_restart() -> None:
-    """Leader, epoch and replicas of each partition are kept, if there are several brokers."""
+    """With several brokers the leader, epoch and replicas of each partition survive a restart."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     first, second = PartitionLeadership(1, 0, (1, 2)), PartitionLeadership(-1, 7, (2,))
@@ -546,9 +546,9 @@ def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
 
 
 def test_every_failing_operation_of_a_deletion() -> None:
-    """After a disk error in a deletion the topic is there wholly or gone, and its name is free.
+    """After a disk error in a deletion the topic is complete or gone, and its name is free.
 
-    A new topic of that name is not mistaken for the old one at a later start.
+    A new topic of that name is not mistaken for the deleted topic at a later start.
     """
     for operation in range(40):
         disk = MemoryDisk()

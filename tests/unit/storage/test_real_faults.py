@@ -74,7 +74,7 @@ def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
 
 
 def test_a_directory_that_vanishes(manager: LogManager) -> None:
-    """A partition whose directory vanishes fails when it opens a file; others are unaffected."""
+    """A partition whose directory vanishes fails when it opens a file; other partitions work."""
     log = manager.log("t", 0)
     directory = Path(log.directory)
     log.abandon()

@@ -174,7 +174,7 @@ def test_an_error_of_the_disk_during_the_commit_changes_nothing() -> None:
 
 
 def test_staged_contents_without_commit_are_removed() -> None:
-    """A start removes what a killed restore has copied."""
+    """A start removes the files that a killed restore has copied."""
     disk = prepared()
     assert not is_unfinished(disk, DATA)
     assert read(disk) == OLD

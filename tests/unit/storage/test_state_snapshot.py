@@ -51,7 +51,7 @@ def test_a_stale_snapshot_is_passed_over() -> None:
 
 
 def test_another_version_is_passed_over() -> None:
-    """Contents or frames of another version are ignored."""
+    """A snapshot whose contents or frame have another version is ignored."""
     disk = MemoryDisk()
     log = written(disk)
     assert load_state(log, 8) is None
@@ -61,7 +61,7 @@ def test_another_version_is_passed_over() -> None:
 
 @pytest.mark.parametrize("position", range(2, 36))
 def test_a_flipped_byte_is_seen(position: int) -> None:
-    """The checksum covers every byte."""
+    """The checksum of a snapshot covers every byte."""
     disk = MemoryDisk()
     log = written(disk)
     flip(disk, PATH, position)

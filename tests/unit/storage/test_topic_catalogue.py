@@ -51,7 +51,7 @@ def test_a_change_is_one_line_whatever_there_is() -> None:
 
 
 def test_everything_is_found_again() -> None:
-    """Topics with configs and leadership, unfinished deletions and producer ids are kept."""
+    """Topics with configs and leadership, unfinished deletions and producer ids are read again."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     led = record("led")._replace(leadership=(PartitionLeadership(1, 3, (1, 2)),))
@@ -147,7 +147,7 @@ def test_an_old_file_is_read_and_replaced() -> None:
 
 
 def test_a_mostly_dead_file_is_compacted() -> None:
-    """After many changes the file is compacted in steps; changes meanwhile are kept."""
+    """After many changes the file is compacted in steps, without losing concurrent changes."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record(f"t{number}") for number in range(1500)])

@@ -121,7 +121,7 @@ def test_expired_instances_are_forgotten_with_the_next_new_one() -> None:
 def test_the_least_recently_used_instance_goes_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If there are too many instances, the least recently used one is removed."""
+    """If there are too many instances, the least recently used instance is removed."""
     monkeypatch.setattr(instances, "MOST_INSTANCES", 3)
     world = World()
     ids = [world.get(connection=number)[1] for number in range(3)]
@@ -209,7 +209,7 @@ def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:
-    """A reset drops instances and subscriptions."""
+    """A reset drops all client instances and their subscriptions."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     _, instance_id = world.get()

@@ -286,7 +286,7 @@ def test_times_are_read(text: str, at_ms: int) -> None:
 def test_a_time_is_an_option_with_and_without_its_unit(
     sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--since 10m` is `--since-ms` of the broker's time; fields of a body are read alike."""
+    """`--since 10m` sets `--since-ms` from the broker's time; fields of a body are parsed alike."""
     monkeypatch.setattr(ctl, "_now_ms", lambda _: NOW_MS)
     assert ctl.main(["groups", "rebalances", "g", "--since", "10m", "--until-ms", "7"]) == 0
     reset = ["offsets", "reset", "g", "--to", "timestamp", "--timestamp"]

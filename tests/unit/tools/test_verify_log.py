@@ -116,7 +116,7 @@ def rewrite_first_batch(data: Path, position: int, contents: bytes) -> None:
 
 
 def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
-    """Invalid batches with a valid CRC are found.
+    """Invalid batches with a valid CRC are reported.
 
     The errors are a largest timestamp of -1 (sarama before 1.45.1), a wrong count, and an
     undecodable payload.

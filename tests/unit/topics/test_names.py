@@ -9,7 +9,7 @@ CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__consumer_offsets"])
 def test_a_legal_name_has_no_error(name: str) -> None:
-    """A name has up to 249 ASCII letters, digits, dots, underscores and dashes."""
+    """A topic name has up to 249 ASCII letters, digits, dots, underscores and dashes."""
     assert name_error(name) is None
 
 

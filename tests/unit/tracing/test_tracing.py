@@ -140,7 +140,7 @@ def test_headers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compressed and the decompressed bytes of all batches use up one limit."""
+    """The compressed and decompressed bytes of all batches count towards one limit."""
     sizes = []
 
     def decompressed(codec: Compression, data: bytes, limit: int) -> bytes:

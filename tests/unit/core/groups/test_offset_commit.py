@@ -129,7 +129,7 @@ def test_long_metadata_is_refused_for_its_partition() -> None:
 def test_any_offset_is_stored_and_the_last_one_wins() -> None:
     """Negative, huge and falling offsets are accepted.
 
-    If a request has two offsets for a partition, the second offset counts.
+    If a request has two offsets for a partition, the second offset is stored.
     """
     context = GroupContext()
     commit(context.broker, ("many", 0, -1), ("many", 1, 2**63 - 1), ("many", 2, 9), ("many", 2, 3))
@@ -177,7 +177,7 @@ def test_a_commit_is_one_batch() -> None:
 
 
 def test_commits_keep_a_member_alive() -> None:
-    """An accepted commit renews the session in Stable; a refused one does not."""
+    """An accepted commit renews the session in Stable; a refused commit does not."""
     context = GroupContext()
     (a,) = context.stable("A")
     for offset in range(5):

@@ -75,7 +75,7 @@ def test_offset_delete_needs_a_group_id() -> None:
 def test_offset_delete_of_subscribed_topics(
     metadata: bytes, one: ErrorCode, three: ErrorCode
 ) -> None:
-    """Subscribed topics keep their offsets; with an unreadable subscription, all topics do so."""
+    """Offsets of subscribed topics stay; with an unreadable subscription all offsets stay."""
     context = GroupContext()
     (a,) = context.stable("A", protocols=[("range", metadata)])
     a.commit(("one", 0, 1), ("three", 0, 2))

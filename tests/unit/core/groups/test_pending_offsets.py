@@ -69,13 +69,13 @@ def play(events: str) -> CommittedOffsets:
     ],
 )
 def test_what_counts_in_the_end(events: str, offset: int | None) -> None:
-    """The last of all committed records in the log counts."""
+    """The committed offset is that of the last committed record in the log."""
     offsets = play(events)
     assert stored(offsets) == offset
 
 
 def test_the_last_committed_record_counts_in_every_order_of_events() -> None:
-    """In every order of two transactions and a plain commit the last committed record counts."""
+    """In every order of two transactions and a plain commit the last committed record wins."""
     for order in set(permutations("pPqQ.")) | set(permutations("pAqQ.")):
         events = "".join(order)
         if events.index("p") > max(events.find("P"), events.find("A")):

@@ -352,7 +352,7 @@ def test_every_record_ends_when_all_are_poison() -> None:
 
 
 def test_throttled_batches_come_alone() -> None:
-    """A throttled batch is acquired alone."""
+    """A throttled batch is acquired in a fetch of its own."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
     context.keep(0, (0, 4, AVAILABLE, 1), (5, 9, AVAILABLE, 3), (10, 14, AVAILABLE, 1))
     context.load()
@@ -364,7 +364,7 @@ def test_throttled_batches_come_alone() -> None:
 
 
 def test_throttled_parts_come_alone() -> None:
-    """Throttled parts of a split batch are acquired alone; parts in other states do not count."""
+    """Throttled parts of a split batch are acquired alone; parts in other states are ignored."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.say((0, 9, [ACCEPT] * 5 + [RELEASE] * 5))

@@ -262,7 +262,7 @@ def log_of(
 
 @pytest.mark.parametrize("compression", Compression)
 def test_copies_are_read_from_the_log(compression: Compression) -> None:
-    """Only the requested records are copied, with every compression."""
+    """Only the requested records are copied to the queue, whatever their compression."""
     copies: Copies = {}
     end = run_all(read_copies(log_of(3, 3, compression=compression), 2, 4, 1000, copies))
     assert end == 4
@@ -339,7 +339,7 @@ def test_a_gap_of_compaction_is_read_once() -> None:
 
 
 def test_damaged_records_are_not_copied() -> None:
-    """Records before a damaged one are copied, later ones are not."""
+    """Records before a damaged record are copied; later records are not."""
     data = bytearray(log_of(3))
     data[-1] = 99  # the last record has a valid header count but a bad value
     data[-14:] = b"\xff" * 14

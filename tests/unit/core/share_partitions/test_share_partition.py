@@ -93,9 +93,9 @@ def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
 
 
 def test_a_state_goes_on() -> None:
-    """A new leader keeps records that are done, and delivers other records again.
+    """A new leader does not deliver records that are done; it delivers all others again.
 
-    The other records keep their delivery counts.
+    The redelivered records keep their delivery counts.
     """
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
@@ -326,7 +326,7 @@ def test_nothing_is_done_below_the_start_offset() -> None:
 
 
 def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> None:
-    """Acquired records below the start offset are kept, although later records are done."""
+    """Acquired records below the start offset stay acquired, although later records are done."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.partition.move_start_offset(5)
@@ -374,7 +374,7 @@ def test_fencing_forgets_the_locks() -> None:
 
 
 def test_only_legal_transitions() -> None:
-    """Only the transitions of the table are possible."""
+    """A record's state can change only by a transition in the table."""
     for state, legal in LEGAL_TRANSITIONS.items():
         for other in RecordState:
             run = Run(0, 1, state, 1)

@@ -193,9 +193,9 @@ def test_negative_epochs_are_refused() -> None:
 
 
 def test_a_start_offset_does_not_move_back() -> None:
-    """A write with an older start offset keeps the stored start offset.
+    """A write with an older start offset does not change the stored start offset.
 
-    The delivery-complete count of the stored start offset stays, too.
+    The stored delivery-complete count stays with the stored start offset.
     """
     shard = Shard()
     shard.initialize(start=5)
@@ -211,7 +211,7 @@ def test_a_start_offset_does_not_move_back() -> None:
 
 
 def test_a_batch_that_ends_before_it_begins() -> None:
-    """An inverted batch that meets another one is refused, and nothing is written.
+    """An inverted batch that overlaps stored batches is refused, and nothing is written.
 
     Kafka throws an exception.
     """

@@ -88,7 +88,7 @@ def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None
 def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool) -> None:
     """A repeated EndTxn in v2, with the previous epoch, gets NONE and the current epoch again.
 
-    Requesting the opposite outcome is refused.
+    A repeated EndTxn with the opposite outcome is refused.
     """
     context, producer = in_state("committed" if ended_with_commit else "aborted", V2)
     old = producer[0], producer[1] - 1
@@ -137,7 +137,7 @@ def test_v2_changes_the_producer_id_when_epochs_are_exhausted() -> None:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_strangers_are_refused(version: int) -> None:
-    """Unknown ids, other producer ids, older and later epochs are refused."""
+    """EndTxn with an unknown id, another producer id, or an older or later epoch is refused."""
     assert TransactionContext().end((1, 0), version=version).error is (
         E.INVALID_PRODUCER_ID_MAPPING
     )

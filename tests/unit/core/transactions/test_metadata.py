@@ -32,7 +32,7 @@ def test_every_state_but_the_last_leads_somewhere() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_move_the_last_update_back() -> None:
-    """If the clock is set back, the last update keeps its time, from which expiry counts."""
+    """If the clock is set back, the time of the last update stays, from which expiry is counted."""
     context = TransactionContext()
     producer = context.begin()
     context.now_ms -= 500

@@ -203,7 +203,7 @@ async def test_commits(broker: Secured) -> None:
 
 
 async def test_committed_offsets(broker: Secured) -> None:
-    """OffsetFetch serves visible groups and topics, and leaves others out of "all topics"."""
+    """OffsetFetch serves only visible groups and topics, also in a fetch of all topics."""
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_metadata="")]
     topics = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name in ("a", "b")]
     await broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 9, "root")

@@ -126,7 +126,7 @@ def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
 
 
 def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
-    """IP quotas apply to the addresses of hosts; a host that no longer resolves has none."""
+    """IP quotas apply to the addresses of hosts; a host that no longer resolves has no quota."""
     quotas = kept(disk)
     change = [Change({"ip": "host.example"}, [("connection_creation_rate", 7.0)])]
     result(quotas.alter(change, {"host.example": "10.0.0.1"}, validate_only=False))
@@ -267,7 +267,7 @@ def test_entities_have_one_order() -> None:
 def test_too_many_changes_at_once_are_refused(
     disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many changes are refused; unchanged values do not count."""
+    """A request with too many changes is refused; unchanged values are not counted."""
     monkeypatch.setattr(entities, "MOST_CHANGES", 2)
     quotas = kept(disk)
     changes = [Change({"user": name}, RATE) for name in "ab"]
@@ -300,7 +300,7 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
 
 
 def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
-    """A long change ends, however often others change quotas meanwhile."""
+    """A long change of quotas finishes, even if other requests change quotas all the time."""
     quotas = kept(disk)
     long = quotas.alter(
         [Change({"user": str(number)}, RATE) for number in range(5)], {}, validate_only=False

@@ -60,7 +60,7 @@ def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
 
 
 def test_addresses_have_quotas() -> None:
-    """Addresses have quotas, with a default; refused connections do not count."""
+    """Each address has its own quota or the default; refused connections are not counted."""
     one = rates(a=100)
     one.change({"1.1.1.1": 1.9, None: 2})
     assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED

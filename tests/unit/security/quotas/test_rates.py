@@ -30,7 +30,7 @@ def test_a_start_is_no_burst() -> None:
 
 
 def test_nothing_recorded_is_a_rate_of_nothing() -> None:
-    """Without samples the rate is 0."""
+    """The rate without samples is 0."""
     rate = Rate(WINDOWS, 100.0)
     assert rate.per_second(START_MS) == 0.0
 

@@ -142,7 +142,7 @@ def test_a_wrong_password_is_told() -> None:
 
 
 def test_the_answer_to_a_failure_waits() -> None:
-    """The response to a failure is delayed by the setting; other input is ignored meanwhile."""
+    """The response to a failed login is delayed by the setting; further input is ignored."""
     room = Room({"connection.failed.authentication.delay.ms": "30"})
     room.handshake()
     assert room.plain(password="wrong") is None

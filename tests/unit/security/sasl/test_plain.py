@@ -43,7 +43,7 @@ def test_a_user_with_the_right_password(token: bytes) -> None:
     ],
 )
 def test_who_is_refused(token: bytes, told: str) -> None:
-    """Each invalid login gets Kafka's message."""
+    """Each invalid login gets the error message that Kafka sends."""
     plain = Plain(PASSWORDS)
     with pytest.raises(SaslAuthenticationError) as caught:
         plain.evaluate(token)

@@ -214,7 +214,7 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
 
 
 def test_extensions_of_both_messages() -> None:
-    """Both messages may have any number of extensions, also one called p."""
+    """Both messages may have any number of extensions, including an extension named p."""
     for extensions in ("", ",a=b", ",a=b,c=d,p=e", ",a=b=c"):
         assert read_first(f"n,,n=a,r=b{extensions}").extensions == extensions
         final = read_final(f"c=biws,r=b{extensions},p=AAAA")

@@ -83,7 +83,7 @@ def test_no_password_is_kept() -> None:
 
 
 def test_changes_that_are_refused() -> None:
-    """Invalid changes get Kafka's codes and messages, and valid ones are applied."""
+    """Invalid changes get Kafka's codes and messages; valid changes of the request are applied."""
     users = ScramUsers(_state())
     twice = (
         ErrorCode.DUPLICATE_RESOURCE,
@@ -171,7 +171,7 @@ def test_a_password_may_have_any_sign() -> None:
 
 
 def test_values_may_be_quoted() -> None:
-    """Double quotes around a value are removed, as in Kafka's storage tool; others are kept."""
+    """Double quotes around a value are removed, as in Kafka's storage tool; other quotes stay."""
     quoted, plain = parse_users(
         'SCRAM-SHA-256=[name="a b",iterations="8192",password="x=y"];'
         """SCRAM-SHA-256=[name='c',password="x"y]"""

@@ -52,7 +52,7 @@ def test_the_subject_of_a_certificate() -> None:
 
 @pytest.mark.parametrize("encoded", ["30", "3005", "30023000", "3004310230ff", "300431023000"])
 def test_what_is_no_certificate(encoded: str) -> None:
-    """Truncated bytes are refused."""
+    """The truncated bytes of a certificate are refused."""
     with pytest.raises(ValueError):
         subject_of(bytes.fromhex(encoded))
     with pytest.raises(ValueError):

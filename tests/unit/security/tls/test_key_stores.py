@@ -1,4 +1,4 @@
-"""Key stores and trust stores of every type, and the errors for invalid ones."""
+"""Key stores and trust stores of every type, and the errors for invalid stores."""
 
 from __future__ import annotations
 

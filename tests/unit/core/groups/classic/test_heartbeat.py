@@ -73,7 +73,7 @@ def test_a_wrong_caller(state: str, changes: dict[str, object], error: ErrorCode
 
 @pytest.mark.parametrize("generation_id", [-1, 0, 2])
 def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
-    """The generation is also checked without an instance id."""
+    """A heartbeat's generation is also checked without an instance id."""
     context = GroupContext()
     (a,) = context.stable("A")
     assert a.heartbeat(generation_id=generation_id) is E.ILLEGAL_GENERATION
@@ -81,7 +81,7 @@ def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"generation_id": 7}, {"group_instance_id": "nope"}])
 def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
-    """In Empty the error is UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
+    """In Empty a heartbeat gets UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
     assert in_state("empty").heartbeat(**changes) is E.UNKNOWN_MEMBER_ID
 
 
@@ -100,7 +100,7 @@ def test_groups_that_are_not_there() -> None:
 
 
 def test_heartbeats_keep_a_member_alive() -> None:
-    """Each heartbeat restarts the session, which otherwise ends exactly at its deadline."""
+    """Each heartbeat restarts the session; without a heartbeat it ends exactly at its deadline."""
     context = GroupContext()
     (a,) = context.stable("A")
     for _ in range(5):

@@ -77,7 +77,7 @@ def test_all_leave_in_one_request() -> None:
 
 
 def test_results_are_per_member() -> None:
-    """Repeated, unknown and foreign members each get their own error."""
+    """In a LeaveGroup repeated, unknown and foreign members each get their own error."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -97,7 +97,7 @@ def test_results_are_per_member() -> None:
 
 
 def test_nobody_leaves_and_nothing_happens() -> None:
-    """Unknown members and empty lists do not disturb a group."""
+    """LeaveGroup of unknown members or of no members does not disturb a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     leave(context.broker, ("ghost", None))

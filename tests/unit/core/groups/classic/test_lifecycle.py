@@ -153,7 +153,7 @@ def test_unloading_answers_what_is_parked() -> None:
 
 
 def test_requests_after_unloading() -> None:
-    """After unloading every request gets NOT_COORDINATOR, also one that would create a group."""
+    """After unloading every request gets NOT_COORDINATOR, even one that would create a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     with context.broker.one_drain():
@@ -183,7 +183,7 @@ def test_unloading_with_writes_under_way() -> None:
 def test_durable_state_is_what_the_records_say() -> None:
     """Later records replace earlier records, and tombstones delete.
 
-    Offset records of old formats count; records of other types are skipped.
+    Offset records of old formats are applied; records of other types are skipped.
     """
     group = GroupContext().broker.replayed()
     assert group.is_blank

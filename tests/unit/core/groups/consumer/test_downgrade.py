@@ -213,7 +213,7 @@ def test_members_have_new_sessions() -> None:
 
 
 def test_all_protocols_of_the_members_count_again() -> None:
-    """The next vote counts all protocols of the members, not only the chosen one."""
+    """The next vote counts all protocols of the members, not only the chosen protocol."""
     context = MigrationContext()
     metadata = subscribed("three")[0][1]
     both = [("range", metadata), ("roundrobin", metadata)]

@@ -57,7 +57,7 @@ def test_an_expression_matches_whole_names() -> None:
 
 
 def test_names_and_an_expression_together() -> None:
-    """A member may have names and a pattern; a topic in both counts once."""
+    """A member may have names and a pattern; a topic that both match is assigned once."""
     context = ConsumerContext()
     a = reader(context, "t.*", "one", "two")
     context.reconcile(a)
@@ -193,7 +193,7 @@ def test_the_last_member_takes_its_expression_with_it() -> None:
 
 
 def test_an_expression_for_another() -> None:
-    """A replaced pattern is dropped at once; the next heartbeat resolves the new one."""
+    """A replaced pattern is dropped at once; the next heartbeat resolves the new pattern."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)

@@ -144,7 +144,7 @@ def test_a_static_member_leaves_for_good() -> None:
 
 
 def test_a_member_that_brings_another_instance_id() -> None:
-    """A member that changes its instance id frees the old one for another member."""
+    """A member that changes its instance id frees the old instance id for another member."""
     context = ConsumerContext()
     a = joined(context)
     a.instance_id = "second"
@@ -160,7 +160,7 @@ def test_a_member_that_brings_another_instance_id() -> None:
 
 
 def test_a_static_member_in_a_full_group() -> None:
-    """In a full group an absent static member can return under any id; others cannot join."""
+    """In a full group an absent static member can return under any id; new members cannot join."""
     context = ConsumerContext(consumer_max_size=1)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE

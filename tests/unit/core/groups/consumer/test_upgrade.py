@@ -298,7 +298,7 @@ def test_an_empty_group_ends_as_a_classic_one() -> None:
 
 @pytest.mark.parametrize("has_offsets", [True, False])
 def test_a_group_without_a_record(has_offsets: bool) -> None:
-    """A group with only offsets gets a classic tombstone; a new group does not."""
+    """A group with only offsets gets a classic tombstone; a new group gets no tombstone."""
     context = MigrationContext()
     if has_offsets:
         commit(context.broker, ("three", 0, 1))

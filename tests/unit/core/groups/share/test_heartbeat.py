@@ -54,7 +54,7 @@ def test_the_records_of_a_join() -> None:
 
 
 def test_members_share_partitions() -> None:
-    """Two members share a single partition; if there are two partitions, each member gets one."""
+    """Two members share a single partition; of two partitions each member gets one."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a, b)
@@ -261,7 +261,7 @@ def test_who_is_no_member() -> None:
 
 
 def test_a_group_that_does_not_exist() -> None:
-    """Only a join creates a group."""
+    """Only a joining heartbeat creates a share group."""
     t = ShareContext()
     a = t.member("A")
     beat, leave = a.send(member_epoch=1).response, a.send(member_epoch=-1).response
@@ -357,7 +357,7 @@ def test_sessions() -> None:
 
 
 def test_sessions_that_end_together() -> None:
-    """Members whose sessions end together are fenced one by one, each with an epoch."""
+    """Members whose sessions end together are fenced one by one, each at a new group epoch."""
     t = ShareContext()
     members = [t.member(name, "one") for name in "ABC"]
     t.joined(*members)

@@ -10,7 +10,7 @@ RETRY_MS = 30_000
 
 
 def test_only_what_is_new_is_initialized() -> None:
-    """Only new partitions are initialized; others keep their state and its epoch."""
+    """Only new partitions are initialized; other partitions keep their state and state epoch."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -152,7 +152,7 @@ def test_an_error_after_more_was_asked() -> None:
 
 
 def test_an_answer_for_a_group_that_is_gone() -> None:
-    """A response for a group that was moved or deleted meanwhile is ignored."""
+    """A response that arrives after the group was moved or deleted is ignored."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one")

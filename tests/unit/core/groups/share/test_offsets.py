@@ -148,7 +148,7 @@ def test_classic_groups_have_no_such_offsets() -> None:
 
 
 def test_the_share_coordinator_refuses_to_alter() -> None:
-    """Errors of the share coordinator are returned per partition; failed ones stay initializing."""
+    """The share coordinator's errors are returned per partition, which stays initializing."""
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     answer = t.alter({"one": {0: 1}, "two": {0: 1, 5: 1}})
@@ -326,7 +326,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
 def test_a_group_whose_state_cannot_be_deleted() -> None:
     """A group whose state cannot be deleted stays and can be deleted later.
 
-    State of deleted topics does not count.
+    State of deleted topics does not prevent the deletion of the group.
     """
     t = ShareContext()
     emptied(t, "one", "two")
@@ -369,7 +369,10 @@ def test_a_group_that_is_deleted_twice() -> None:
 
 
 def test_a_bug_while_the_share_coordinator_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug in one request does not affect another one that waits for the share coordinator."""
+    """A bug in one request does not affect another request that waits for a response.
+
+    Both requests wait for the share coordinator.
+    """
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()

@@ -115,9 +115,9 @@ def test_the_offsets_that_a_member_reports() -> None:
 
 
 def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
-    """Reported offsets are kept, as in Kafka, even if a repeated task list fails the request.
+    """Reported offsets are stored, as in Kafka, even if a repeated task list fails the request.
 
-    If a request with an unknown task fails, its offsets are not kept.
+    If a request with an unknown task fails, its offsets are not stored.
     """
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")

@@ -88,7 +88,10 @@ def test_standby_partitions_are_told_apart() -> None:
 
 
 def test_without_topics_there_are_no_partitions() -> None:
-    """With missing topics a member with an endpoint fails, as in Kafka; other members do not."""
+    """With missing topics a heartbeat of a member with an endpoint fails, as in Kafka.
+
+    Heartbeats of other members succeed.
+    """
     context = StreamsContext({"three": 3})
     asked = topology(subtopology("0", "lost"))
     with_endpoint = context.member("a", asked, endpoint=("h", 1))

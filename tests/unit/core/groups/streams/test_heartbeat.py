@@ -162,7 +162,7 @@ def test_names_and_sizes_that_no_topology_may_have(asked: Any, message: str) -> 
     ids=["subtopologies", "topics", "configs", "joined topics", "more topics"],
 )
 def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
-    """Topologies that are too expensive are refused at once, unlike in Kafka."""
+    """Topologies of more than 4000 entries are refused at once, unlike in Kafka."""
     context = StreamsContext()
     response = context.member("m", asked).join().response
     assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
@@ -171,7 +171,7 @@ def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
 
 
 def test_more_tags_than_anybody_has() -> None:
-    """Too many tags are refused."""
+    """A member with more than 4000 client tags is refused."""
     member = StreamsContext().member("m", tags=dict.fromkeys([*MANY, "one more"], ""))
     response = member.join().response
     assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -233,7 +233,7 @@ def test_epochs_that_are_not_right() -> None:
 
 
 def test_joining_again_is_no_news() -> None:
-    """A rejoin returns everything again and records nothing."""
+    """A rejoin returns the whole assignment again and writes no record."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -333,7 +333,7 @@ def test_a_topology_is_not_changed() -> None:
 
 
 def test_more_partitions_are_more_tasks() -> None:
-    """A changed topic of the topology raises the epoch; other topics do not."""
+    """A change of a topic in the topology raises the epoch; a change of another topic does not."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -409,7 +409,7 @@ def test_a_bug_costs_one_request() -> None:
 
 
 def test_requests_to_a_broker_that_is_not_the_coordinator() -> None:
-    """Another broker returns NOT_COORDINATOR."""
+    """A broker that does not coordinate the group returns NOT_COORDINATOR."""
     context = StreamsContext()
     context.broker.unload()
     assert context.member("m").join().error is ErrorCode.NOT_COORDINATOR

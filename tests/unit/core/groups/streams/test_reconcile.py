@@ -109,7 +109,7 @@ def test_a_process_takes_its_tasks_along() -> None:
 
 
 def test_what_is_not_said_is_not_given_up() -> None:
-    """A heartbeat without tasks releases nothing."""
+    """A heartbeat that lists no tasks releases no task."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -131,7 +131,7 @@ def test_tasks_that_stay_at_home() -> None:
 
 
 def test_new_tasks_are_as_old_as_the_target() -> None:
-    """New tasks have the target's epoch, kept tasks their own (KIP-1251)."""
+    """New tasks have the target's epoch; kept tasks have their earlier epoch (KIP-1251)."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0), two(1)))
     moved = step(current, MemberTasks(two(0, 2), two(1, 3), two(4)))
     assert moved.assigned == OwnedTasks({"0": {0: 3, 2: 9}}, two(1, 3), two(4))

@@ -79,7 +79,7 @@ def test_the_delay_is_a_config_of_the_group() -> None:
 
 
 def test_assignments_keep_an_interval() -> None:
-    """Within the assignment interval the last target stays."""
+    """Within the assignment interval the group keeps its last target assignment."""
     context = StreamsContext(streams_assignment_interval_ms=1000)
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -223,7 +223,7 @@ def test_tasks_have_to_be_given_up_in_time() -> None:
 
 
 def test_who_gives_up_in_time_stays() -> None:
-    """A revocation in time cancels the timer."""
+    """A revocation in time cancels the rebalance timeout."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)

@@ -274,7 +274,7 @@ def test_a_topology_that_makes_no_sense(asked: StreamsTopology) -> None:
 
 
 def test_errors_of_many_topics_are_kept_to_a_number() -> None:
-    """At most 1000 creation errors are kept: the errors that last longest."""
+    """At most 1000 creation errors are stored: the errors that expire last."""
     context = StreamsContext()
     errors = context.broker.creation_errors
     names = [str(number) for number in range(1001)]

@@ -99,7 +99,7 @@ def our_cluster(directory: Path) -> Iterator[Cluster]:
 
 
 def environment_of(cluster: Cluster) -> Environment:
-    """Create and load both coordinator topics; return the state that the scenarios share."""
+    """Create and load both coordinator topics; return the environment of the scenarios."""
     host, port = cluster.addresses[1]
     environment = Environment(host, port)
     environment.cluster = cluster

@@ -158,8 +158,7 @@ class Stage(Calls):
         return [member.join() for member in members]
 
     def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
-        """Let these members join too; record the parked answers first, then the members' answers.
-        """
+        """Let these members join too; record the parked answers first, then the other answers."""
         joins = self.rejoin(*members)
         self.got(*[one for one in parked if not one.reported], *joins)
         self.state()

@@ -135,7 +135,7 @@ def test_settings_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    """`protocol` without show or dump prints its usage and exits with 2."""
+    """`protocol` without show or dump prints its usage and exits with code 2."""
     with pytest.raises(SystemExit) as caught:
         main(["protocol"])
     assert caught.value.code == 2

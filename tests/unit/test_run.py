@@ -141,7 +141,7 @@ def test_nightly_tests_that_are_left_out_are_counted(tmp_path: Path, workers: li
 def test_the_slices_of_the_nightly_tests_are_all_of_them(
     tmp_path: Path, workers: list[str]
 ) -> None:
-    """Each nightly test runs in exactly one slice, and no other test does."""
+    """Each nightly test runs in exactly one slice; other tests run in no slice."""
     tests: list[str] = []
     for number in (1, 2):
         arguments = ["-v", "-m", "nightly", f"--slice={number}/2", *workers]

@@ -1,4 +1,4 @@
-"""Encode record batches with any field wrong, without the code under test.
+"""Encode record batches in which any field may be wrong, without the code under test.
 
 `Odd` describes one batch; each field has a valid value unless the case sets it.
 """

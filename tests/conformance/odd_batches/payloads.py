@@ -78,7 +78,7 @@ def gzip_with_name(section: bytes) -> bytes:
 
 
 def zlib_stream(section: bytes) -> bytes:
-    """Return a zlib stream, which is not gzip."""
+    """Return the section as a zlib stream, which lacks gzip's header."""
     return zlib.compress(section)
 
 

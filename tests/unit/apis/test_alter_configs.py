@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: Kafka's responses, and their immediate effect."""
+"""AlterConfigs and IncrementalAlterConfigs: Kafka's responses, and the effect of changes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ async def test_a_stopped_broker_is_unregistered() -> None:
 async def test_features_have_one_level(
     feature: str, level: int, kind: int, code: int, text: str | None
 ) -> None:
-    """Each feature has one level; every other level is refused."""
+    """UpdateFeatures accepts only the current level of each feature."""
     nodes = Nodes(None, 1)
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=[update])

@@ -82,7 +82,7 @@ def test_a_topic_is_created(version: int) -> None:
 
 
 def test_a_topic_survives_a_restart() -> None:
-    """Name, id, partitions and configs survive a clean restart and a crash."""
+    """A topic's name, id, partitions and configs survive a clean restart and a crash."""
     broker = MemoryBroker()
     create(broker, topic("t", 3, configs={"retention.ms": "777"}))
     before = broker.topics.topic("t")
@@ -109,7 +109,7 @@ def test_defaults() -> None:
 
 
 def test_validate_only() -> None:
-    """validate_only gives the response of a creation and creates nothing."""
+    """CreateTopics with validate_only has the response of a creation and creates nothing."""
     broker = MemoryBroker()
     (result,) = create(broker, topic("t", 3), validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3)
@@ -205,9 +205,9 @@ def test_a_name_that_is_taken() -> None:
     ],
 )
 def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> None:
-    """Bad names, numbers and configs get Kafka's error and text, and create nothing.
+    """CreateTopics with a bad name, number or config gets Kafka's error and creates nothing.
 
-    validate_only gives the same errors.
+    With validate_only the errors are the same.
     """
     broker = MemoryBroker()
     code, message = refusal(broker, asked)
@@ -219,7 +219,7 @@ def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> 
 
 
 def test_a_partition_that_is_placed_twice() -> None:
-    """A partition that is placed twice is refused, but an earlier error takes precedence."""
+    """A partition with two assignments is refused, but an earlier error takes precedence."""
     broker = MemoryBroker()
     for places, text in (
         (((0, [1]), (0, [9])), "Found multiple manual partition assignments for partition 0"),
@@ -308,7 +308,7 @@ def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: s
 
 
 def test_a_disk_that_fails() -> None:
-    """A failed write gets KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
+    """If the disk fails, CreateTopics gets KAFKA_STORAGE_ERROR, and a later request succeeds."""
     broker = MemoryBroker()
     broker.disk.fail_at(0)
     assert create(broker, topic("t"))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -316,7 +316,7 @@ def test_a_disk_that_fails() -> None:
 
 
 def test_results_in_the_order_of_the_request() -> None:
-    """Results come in the order of the request, whether the topics are valid or not."""
+    """CreateTopics results are in the order of the request, whether topics are valid or not."""
     results = create(MemoryBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
     assert [one.name for one in results] == ["o3", "o1", "bad name", "o2"]
 
@@ -385,7 +385,7 @@ def test_topics_do_not_shrink(count: int, text: str) -> None:
 
 
 def test_partitions_are_validated_only() -> None:
-    """validate_only gives the response of the increase and changes nothing."""
+    """CreatePartitions with validate_only has the response of an increase and changes nothing."""
     broker = wide()
     assert widen(broker, ("t", 5), validate_only=True) == [("t", 0, None)]
     assert broker.topics.partition_count("t") == 3

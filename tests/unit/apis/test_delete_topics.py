@@ -140,7 +140,7 @@ def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
 
 
 def test_who_listens_is_told() -> None:
-    """Listeners are called when the deleted topic can no longer be found."""
+    """Deletion listeners are called when the topic can no longer be found."""
     made = broker("a")
     heard: list[tuple[str, bool]] = []
 

@@ -248,7 +248,7 @@ def test_what_is_set_for_all_brokers() -> None:
 
 
 def test_loggers_and_groups() -> None:
-    """The root logger is the log of the process; a group has the broker's timeouts as defaults."""
+    """The root logger has the level of the process's log; a group has the broker's timeouts."""
     made = broker(group_consumer_session_timeout_ms="46000")
     (root,) = describe(made, LOGGER, "1").configs
     assert (root.name, root.value, root.config_source, root.read_only) == ("root", "INFO", 6, False)

@@ -107,7 +107,7 @@ NOTHING = (-1, 0, -1, ErrorCode.NONE)
 
 
 def test_partitions_that_are_named() -> None:
-    """Named partitions have their lag if it is known, unknown partitions come last.
+    """Named partitions have their lag if it is known; nonexistent partitions come last.
 
     The group need not exist.
     """
@@ -236,7 +236,7 @@ def test_while_the_share_coordinator_thinks() -> None:
 
 
 def test_a_group_that_cannot_answer() -> None:
-    """A bug in the group fails the request."""
+    """An exception in the group fails the whole request."""
     t = Described()
     t.alter(0, 3)
     group: Any = t.broker.groups.tasks[GROUP].group

@@ -92,7 +92,7 @@ def test_pages_follow_each_other() -> None:
 
 @pytest.mark.parametrize("limit", [0, -5])
 def test_a_page_holds_one_partition_at_least(limit: int) -> None:
-    """A limit of 0 or less counts as 1."""
+    """A page limit of 0 or less is treated as 1."""
     assert page(ask(broker_with_topics(), limit=limit)) == ([("a", 0, [0])], ("a", 1))
 
 

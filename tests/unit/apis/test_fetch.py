@@ -54,7 +54,7 @@ def test_the_stored_batches_come_back(version: int) -> None:
 
 
 def test_aborted_transactions_are_told_to_read_committed_only() -> None:
-    """Aborted transactions are null with read_uncommitted, and a list with read_committed."""
+    """The list of aborted transactions is null with read_uncommitted, not with read_committed."""
     made = broker()
     fill(made, "t", 0)
     for level, expected in ((0, None), (1, [])):
@@ -138,7 +138,7 @@ def test_unknown_partitions_stand_behind_the_known() -> None:
 
 
 def test_leader_epochs() -> None:
-    """Fetches are fenced by the client's leader epoch, and by the epoch that it last read."""
+    """Fetches are fenced by the client's leader epoch, and by the last epoch that it read."""
     made = broker()
     fill(made, "t", 0)
     made.topics.log("t", 0).begin_leader_epoch(3)

@@ -90,7 +90,10 @@ def look_up(
 def test_offsets_by_time(
     broker: MemoryBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
-    """A time gives the first record at or after it; special times give the ends of the log."""
+    """ListOffsets of a time finds the first record at or after this time.
+
+    Special times find the ends of the log.
+    """
     assert look_up(broker, "l1", timestamp) == answer
 
 

@@ -304,7 +304,7 @@ def test_the_cluster(version: int) -> None:
 
 
 def test_the_operations_on_the_cluster() -> None:
-    """Operations on the cluster are returned on request."""
+    """DescribeCluster returns the operations on the cluster on request."""
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = MemoryBroker().ask(asked, 2)
     assert response.cluster_authorized_operations == 8096

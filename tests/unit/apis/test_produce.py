@@ -100,7 +100,7 @@ def test_acks_one_and_all_are_answered(acks: int) -> None:
 
 @pytest.mark.parametrize("acks", [2, -2])
 def test_other_acks_are_invalid(acks: int) -> None:
-    """Other values of acks get INVALID_REQUIRED_ACKS, and nothing is appended."""
+    """Acks other than -1, 0 and 1 get INVALID_REQUIRED_ACKS, and nothing is appended."""
     assert error_of(broker(), batch(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
 
 

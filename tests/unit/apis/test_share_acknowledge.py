@@ -121,7 +121,7 @@ def test_an_answer_waits_for_all_partitions() -> None:
 
 
 def test_a_session_is_closed() -> None:
-    """Closing a session releases the member's records."""
+    """Closing a share session releases the member's records."""
     broker = with_records(5)
     broker.fetch(T1, epoch=1, max_wait_ms=0)
     broker.share_partitions.remove(broker.key("t", 1))
@@ -141,7 +141,7 @@ def test_a_session_that_is_gone_when_it_is_closed() -> None:
 
 
 def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
-    """A share partition that replaces a forgotten one stays when an old write completes."""
+    """The successor of a forgotten share partition stays when an old write completes."""
     broker = with_records(5)
     broker.persister.is_held = True
     broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]

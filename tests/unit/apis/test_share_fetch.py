@@ -212,7 +212,7 @@ def test_limits_of_zero() -> None:
 
 
 def test_max_bytes_are_shared() -> None:
-    """max_bytes is divided evenly; the first partition gets at least one batch."""
+    """max_bytes is divided evenly between partitions; the first one gets at least one batch."""
     broker = reading(T0, T1, U0)
     size = len(batch(b"v"))
     for name, index in (T0, T1, U0):
@@ -539,7 +539,7 @@ def test_partitions_that_are_unknown() -> None:
 
 
 def test_too_many_sessions() -> None:
-    """A session beyond the limit is refused, after its max_wait_ms."""
+    """A fetch that would open a session beyond the limit is refused after its max_wait_ms."""
     broker = ShareBroker(group_share_max_share_sessions="1", group_share_max_size="1")
     broker.fetch(T0, max_wait_ms=0)
     call = broker.fetch(T0, member="B")

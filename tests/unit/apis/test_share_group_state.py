@@ -80,7 +80,7 @@ def test_the_state_of_a_share_partition() -> None:
 
 
 def test_version_0_knows_no_delivery_complete_count() -> None:
-    """In version 0 delivery_complete_count counts as -1 and is not returned."""
+    """In version 0 delivery_complete_count is treated as -1 and is not returned."""
     broker = Client()
     broker.initialize(0, start=3)
     broker.write(0, start=4, complete=7, version=0)
@@ -177,7 +177,7 @@ def test_a_broker_that_keeps_nothing() -> None:
 
 @pytest.mark.parametrize(("step", "count", "error"), [(1, 60_000, OK), (2, 60_000, None)])
 def test_very_many_state_batches(step: int, count: int, error: tuple[E, None] | None) -> None:
-    """Very many state batches are combined in steps; if still too many, they are refused."""
+    """Very many state batches are combined in steps, and refused if they are still too many."""
     broker = Client()
     broker.initialize(0)
     batches = [(step * first, step * first, 2, 1) for first in range(count)]

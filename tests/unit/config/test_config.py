@@ -449,7 +449,7 @@ def test_the_tables_are_of_the_reference_version() -> None:
 
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_the_settings_are_kafkas(name: str) -> None:
-    """Each Kafka setting has Kafka's type, default and limits, except for the listed few."""
+    """Each Kafka setting has Kafka's type, default and limits, except those listed in the test."""
     if name in OURS:
         assert name not in KAFKAS["broker"]
         return

@@ -256,7 +256,7 @@ async def test_metrics_need_every_topic_and_group(nodes: Accessed) -> None:
 
 
 def test_topics_of_a_rebalance() -> None:
-    """All topics that a record names are found; tasks of streams groups are no topics."""
+    """All topics in a rebalance record are found; tasks of streams groups are not topics."""
     record: dict[str, Any] = {
         "group_type": "consumer",
         "members": [

@@ -134,8 +134,8 @@ async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNo
 async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTimeNodes) -> None:
     """After a freeze a fetch still waits for its max_wait_ms.
 
-    The broker's time is behind the machine's then; without a wait the client would poll in a busy
-    loop.
+    After a freeze the broker's time is behind the machine's. Without a wait the client would poll
+    in a busy loop.
     """
     await nodes.controller.freeze()
     nodes.advance(10_000)
@@ -175,7 +175,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
 
 
 async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNodes) -> None:
-    """A heartbeat that arrived before an advance counts at its arrival time."""
+    """A heartbeat that arrived before an advance is handled at its arrival time."""
     member_id = nodes.join(1, "g")
     await nodes.controller.advance(9_000)
     request = join_request("h")

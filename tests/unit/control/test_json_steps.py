@@ -137,7 +137,7 @@ def test_the_longest_body_is_read_in_one_short_step() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 11, 12, 13, 35, 36])
 def test_contents_survive_in_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Base64 and hexadecimal digits that are made in parts are the same as made at once."""
+    """Encoding base64 or hexadecimal digits in parts gives the same digits as encoding at once."""
     monkeypatch.setattr(content, "_STEP_BYTES", 12)
     data = bytes(range(size))
     text = run_all(content.to_base64(data))

@@ -71,7 +71,7 @@ def basic(name: str, password: str) -> str:
 
 
 async def test_a_changed_plain_password_ends_the_sessions() -> None:
-    """A session ends with its password, with its user and after eight hours."""
+    """A session ends with a change of the password, a removal of the user, or after eight hours."""
     logins = PlainLogins()
     given = await logins.token()
     assert await logins.is_known(given)

@@ -68,7 +68,7 @@ async def test_a_page_has_no_more_than_its_limit(
 async def test_records_in_memory_go_on_in_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record is on exactly one page, before and after the record is written to the topic.
 
-    All records have the same end and generation.
+    In this test all records have the same end and generation.
     """
     nodes = VirtualTimeNodes(None, 1)
     ended(nodes, 1, 2, 5, 5, 5, 5)

@@ -54,7 +54,7 @@ def test_the_records_of_one_drain_are_one_batch() -> None:
 
 
 def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that the log refuses gets the mapped error and changes nothing."""
+    """A commit that the log refuses gets the matching coordinator error and changes nothing."""
     broker = GroupBroker()
     assert broker.commit("g", 5) == ErrorCode.NONE
     with monkeypatch.context() as patched:
@@ -225,7 +225,7 @@ def test_an_answer_may_lead_to_the_end_of_its_group(
 def test_a_group_that_cannot_be_put_back_answers_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the reload fails too, every request gets an error at once."""
+    """If a group cannot be reloaded after a bug, every request gets an error at once."""
     broker = GroupBroker()
     broker.join("g")
 

@@ -101,8 +101,7 @@ def test_a_batch_has_a_largest_size() -> None:
 
 
 def test_no_record_is_smaller_than_the_bound() -> None:
-    """No record is smaller than the bound, so a full builder refuses only writes that cannot fit.
-    """
+    """No record is smaller than the bound, so a full builder refuses only records without room."""
     for offset in (CommittedOffset(0), CommittedOffset(0, expire_timestamp=1)):
         key, value = encode_record(next(iter(OffsetRecords("", [("t", {0: offset})]))))
         assert value is not None

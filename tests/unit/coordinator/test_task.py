@@ -74,8 +74,7 @@ def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
 
 
 def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
-    """Only requests that wrote records wait for a sync; later fetches and heartbeats do not wait.
-    """
+    """Only requests that wrote records wait for a sync; a later heartbeat does not wait."""
     context, a = syncing()
     waiting = commit_answer(context.broker, ("one", 0, 7))
     # The refused commit wrote no record, so its response does not wait.

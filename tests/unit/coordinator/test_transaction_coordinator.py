@@ -119,14 +119,17 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     ],
 )
 def test_the_timeout_has_limits(timeout_ms: int, error: E) -> None:
-    """The timeout must be positive and at most `transaction.max.timeout.ms`."""
+    """A transaction timeout must be positive and at most `transaction.max.timeout.ms`."""
     broker = TransactionBroker(transaction_max_timeout_ms="1000")
     request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=timeout_ms)
     assert broker.ask(request).error_code == error
 
 
 def test_an_unused_id_is_forgotten() -> None:
-    """An unused id expires after `transactional.id.expiration.ms`, also in the log."""
+    """An unused transactional id expires after `transactional.id.expiration.ms`.
+
+    Its record is removed from the log.
+    """
     broker = TransactionBroker(
         transactional_id_expiration_ms="5000",
         transaction_remove_expired_transaction_cleanup_interval_ms="1000",
@@ -263,7 +266,7 @@ def test_a_partition_that_is_deleted_needs_no_marker() -> None:
 
 
 def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
-    """Deleting the transactions topic drops all ids; the next producer starts from epoch 0."""
+    """Deleting the transactions topic drops all transactional ids; epochs start from 0 again."""
     broker = TransactionBroker()
     broker.init()
     topic = broker.topics.topic(TRANSACTIONS_TOPIC)

@@ -156,7 +156,7 @@ def test_version_5_adds_the_group_by_itself() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, 120)])
 def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
-    """A group that was not added is refused; its offsets would stay pending for ever."""
+    """Offsets of a group that was not added are refused: they would stay pending for ever."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.add(producer, 0)
@@ -203,7 +203,10 @@ def test_the_later_of_two_transactions_counts() -> None:
 
 
 def test_members_of_the_generation_may_commit() -> None:
-    """A wrong generation or unknown member is refused; without a member id any commit succeeds."""
+    """A transactional commit with a wrong generation or unknown member is refused.
+
+    Without a member id any commit succeeds.
+    """
     broker = TransactionBroker()
     member = broker.join(GROUP)
     producer = broker.init()

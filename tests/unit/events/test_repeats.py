@@ -65,7 +65,7 @@ def test_other_failures_are_lines_of_their_own() -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_volume_is_one_kind(number: int) -> None:
-    """A full volume, which affects every partition, gives only one line."""
+    """A full volume, which affects every partition, gives only one log line."""
     kinds = Repeats(Seconds())
     assert count(kinds, "log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
     assert count(kinds, "log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None

@@ -76,7 +76,7 @@ def test_epoch_minus_one_is_no_session() -> None:
 
 
 def test_epoch_zero_opens_a_session() -> None:
-    """Epoch 0 opens a session, and the next request has epoch 1."""
+    """A fetch with epoch 0 opens a session, whose next request has epoch 1."""
     sessions = cache()
     context = context_of(sessions, request(("a", 0, 5), ("b", 1, 7)), 12, 0)
     assert context.wants_session
@@ -166,7 +166,7 @@ def test_a_session_without_partitions_ends() -> None:
 
 
 def test_the_request_that_ends_a_session_is_served() -> None:
-    """A request that asks for the last partition and forgets it reads it without a session."""
+    """A request that fetches and forgets a session's last partition is served without a session."""
     sessions = cache()
     session = opened(sessions, "a")
     ending = request(("a", 0, 2), session=session, epoch=1, forget=(("a", 0),))
@@ -184,7 +184,7 @@ def test_a_partition_named_twice_counts_once() -> None:
 
 
 def test_news_is_data_errors_and_moved_offsets() -> None:
-    """A partition is returned with records, an error, a new high watermark or log start."""
+    """A response has partitions with records, an error, a new high watermark or a new log start."""
     target = FetchTarget("a", 0)
     assert target.has_news(0, 5, 0, 0)
     assert not target.has_news(0, 5, 0, 0)

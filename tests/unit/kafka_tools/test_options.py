@@ -51,9 +51,9 @@ def test_an_optional_argument_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(("word", "name"), [("--top", "top"), ("--", ""), ("-xyz", "x")])
 def test_what_is_no_option_is_named(word: str, name: str) -> None:
-    """The error names the unknown option, or the first letter of a cluster.
+    """The error names an unknown option, or the first letter of a cluster of options.
 
-    Abbreviations are unknown.
+    Abbreviated options are unknown.
     """
     if not name:
         assert parse_options(DECLARED, [word]).others == []
@@ -83,7 +83,7 @@ def test_a_repeated_option_has_no_single_value() -> None:
 
 
 def test_required_and_excluded_options_are_named() -> None:
-    """Required and excluded options are named with Kafka's text, the option in brackets."""
+    """Errors for missing and excluded options have Kafka's text, with the option in brackets."""
     options = parse_options(DECLARED, ["--list", "--topic", "a"])
     options.required("list", "topic")
     options.excludes("count", "list")

@@ -373,7 +373,7 @@ async def test_a_check_without_memory_is_answered(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_batch_that_cannot_be_decompressed_is_in_the_log() -> None:
-    """A batch that cannot be decompressed is logged, once in ten seconds per partition.
+    """A batch that cannot be decompressed is logged once in ten seconds per partition.
 
     The client gets no reason and retries.
     """

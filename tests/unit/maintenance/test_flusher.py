@@ -113,7 +113,7 @@ async def test_a_failed_sync_is_no_success() -> None:
 
 
 async def test_acks_0_is_synced_as_well() -> None:
-    """With acks=0 records are synced too, although no response waits."""
+    """With acks=0 records are synced, although no response waits for the sync."""
     broker, flusher = flushing_broker()
     call = send(broker, 0, acks=0)
     assert call.ended_without_answer

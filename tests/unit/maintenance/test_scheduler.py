@@ -307,7 +307,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A log with a damaged batch is reported rarely and not compacted again for a while."""
+    """A log with a damaged batch is rarely reported, and not compacted again for a while."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = MemoryBroker(runs_maintenance=False, log_cleaner_backoff_ms="100000000")
     (log,) = offsets_logs(broker, partitions=1)

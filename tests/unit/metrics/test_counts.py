@@ -102,7 +102,7 @@ async def test_ten_heartbeats_are_ten(nodes: CountingNodes) -> None:
 
 
 async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
-    """A refused heartbeat counts as its error and not as NONE."""
+    """A refused heartbeat is counted under its error and not under NONE."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     await asked(wire, load.heartbeat(member._replace(member_id="unknown")))
@@ -117,9 +117,9 @@ async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
 
 
 async def test_commits_count_offsets(nodes: CountingNodes) -> None:
-    """Each committed partition counts as a commit, also in shared responses.
+    """Each committed partition is counted as a commit, also in shared responses.
 
-    Unknown partitions count only as errors.
+    Unknown partitions are counted only as errors.
     """
     wire = nodes.connect()
     for offset in range(3):
@@ -183,7 +183,8 @@ async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) 
 async def test_a_connection_counts_its_error_codes(nodes: CountingNodes) -> None:
     """A connection counts each error code of its own responses, including codes of partitions.
 
-    Other connections count none. Reading the counts of connections does not change the metrics.
+    Other connections do not count these codes. Reading the counts of connections does not change
+    the metrics.
     """
     wire, silent = nodes.connect(), nodes.connect()
     member = await member_of(wire, "group")
@@ -239,7 +240,7 @@ async def test_requests_of_ended_connections_stay_counted(nodes: CountingNodes) 
 
 
 async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
-    """Rebalances have type, cause and outcome; their phases are in the histograms."""
+    """Rebalances are counted by type, cause and outcome, and their phases in histograms."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     frame = load.join_request("group", member.member_id, b"changed")
@@ -275,7 +276,7 @@ async def test_expired_members_are_counted() -> None:
 
 
 async def test_connections_are_counted_by_listener(nodes: CountingNodes) -> None:
-    """Accepted connections are the open and the closed connections of a listener."""
+    """Accepted connections are the sum of open and closed connections of a listener."""
     wires = [nodes.connect() for _ in range(3)] + [nodes.connect(listener="OTHER")]
     wires[0].close()
     samples = await nodes.samples()

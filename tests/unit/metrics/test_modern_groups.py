@@ -34,9 +34,9 @@ async def samples_of(nodes: ModernNodes) -> Samples:
 
 
 async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
-    """Acquired records count as in flight and as lag.
+    """Acquired records are counted as in flight and as lag.
 
-    Records at the delivery limit count as given up.
+    Records that reach the delivery limit are counted as given up.
     """
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
     epoch = nodes.share("m", 0)
@@ -101,7 +101,7 @@ async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> N
 
 
 async def test_transactions_are_open_and_then_ended(nodes: ModernNodes) -> None:
-    """An open transaction has an age; commits, aborts and timeouts are counted."""
+    """The age of an open transaction is a metric; commits, aborts and timeouts are counted."""
 
     async def begin() -> tuple[int, int]:
         for _ in range(100):

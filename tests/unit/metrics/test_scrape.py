@@ -98,7 +98,7 @@ async def test_formats_are_negotiated(nodes: CountingNodes) -> None:
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS])
 async def test_hostile_names_are_escaped(nodes: CountingNodes, accept: str) -> None:
-    """Any group id and any topic name is one label value, which the parsers read back."""
+    """Any group id and any topic name becomes one label value, which parsers read back."""
     produce(nodes, "t", START_MS)
     for name in HOSTILE:
         nodes.commit(1, name, 0)
@@ -245,7 +245,7 @@ async def test_logs_have_sizes_and_offsets(nodes: CountingNodes) -> None:
 
 
 async def test_a_cluster_without_counts_has_no_scraper() -> None:
-    """A cluster that was composed without counts has no metrics."""
+    """A cluster without counts has no metrics."""
     nodes = CountingNodes(None, 1)
     shared = nodes.cluster.shared
     assert shared.counts is not None

@@ -158,7 +158,7 @@ def without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_loop_that_watches_no_sockets_accepts_too(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without watched sockets the acceptor works too, also after errors.
+    """Without watched sockets the acceptor also accepts, and continues after errors.
 
     The errors are a disconnected client and a lack of descriptors.
     """
@@ -204,7 +204,7 @@ class Gate:
 
 
 async def test_connections_wait_for_their_listener(listening: Listening) -> None:
-    """A connection that waits for its listener delays the connections behind it in the backlog."""
+    """A connection that waits for its listener delays all later connections in the backlog."""
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 0), Admission(20, 0))
 
@@ -326,7 +326,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
 async def test_a_full_listener_accepts_when_a_connection_ends(
     listening: Listening, reports: Reports
 ) -> None:
-    """With a full listener connections wait in order; each accepted connection is logged."""
+    """With a full listener connections wait in order, and each is logged when it is accepted."""
     await _come_and_go(listening, reports)
 
 
@@ -334,7 +334,7 @@ async def test_a_full_listener_accepts_when_a_connection_ends(
 async def test_a_full_listener_of_a_loop_that_watches_no_sockets(
     listening: Listening, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
-    """A full listener behaves the same on a loop that cannot watch sockets."""
+    """A full listener also makes connections wait on a loop that cannot watch sockets."""
     await _come_and_go(listening, reports)
 
 

@@ -105,7 +105,7 @@ def test_the_published_port_alone_may_be_set() -> None:
 
 
 def test_several_brokers_have_a_port_each() -> None:
-    """Further brokers have consecutive ports, also consecutive published ports."""
+    """Further brokers have consecutive ports, and consecutive published ports."""
     assert [told(book(brokers=3), GATEWAY, node_id=one) for one in (1, 2, 3)] == [
         "localhost 9092",
         "localhost 9093",

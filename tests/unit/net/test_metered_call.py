@@ -140,7 +140,7 @@ async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
 
 
 async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
-    """With acks=0 the connection is muted too."""
+    """With acks=0 a producer over its quota is muted, too."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     one.call("Produce", 3).reply_nothing()
@@ -203,7 +203,7 @@ def test_topics_created_for_another_request_are_refused_in_silence() -> None:
 
 
 async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a request excludes the time between its steps and while it is parked."""
+    """The time of a request excludes the pauses between steps and while it is parked."""
     time_ns = 1
     monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)
     one = Metered()
@@ -246,7 +246,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ApiVersions before authentication does not count for the anonymous user's quota."""
+    """ApiVersions before authentication does not use up the anonymous user's quota."""
     one = Metered()
     one.limit(request_percentage=1)
     recorded: list[str] = []
@@ -278,7 +278,7 @@ def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_an_answer_that_others_get_too_stays_as_it_is() -> None:
-    """A shared response is copied for a throttle time and encoded again."""
+    """A shared response is copied before its throttle time is set, and encoded again."""
     one = Metered()
     one.limit(request_percentage=1)
     shared = frozen(HeartbeatResponse())

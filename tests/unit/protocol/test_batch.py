@@ -138,7 +138,7 @@ def test_bad_header_is_refused(position: int, value: int) -> None:
 
 
 def test_short_buffer_is_refused() -> None:
-    """Too few bytes for a header, or for a batch, are refused."""
+    """Bytes that are too short for a header or a batch are refused."""
     data = build_batch(RECORDS).to_bytes()
     for size in (0, 60, len(data) - 1):
         with pytest.raises(ProtocolError):
@@ -170,7 +170,7 @@ def test_unknown_compression_is_refused() -> None:
 
 
 def test_delete_horizon() -> None:
-    """A batch with a delete horizon returns it, and keeps its timestamps."""
+    """A batch with a delete horizon returns this horizon and keeps its timestamps."""
     data = build_batch(RECORDS, delete_horizon_ms=123_456).to_bytes()
     header = read_header(data)
     assert header.delete_horizon_ms == 123_456

@@ -180,7 +180,7 @@ def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_topic_can_be_switched_off() -> None:
-    """Without the topic, history and log still get the records."""
+    """If the topic is disabled, history and log still get the records."""
     journal = Journal(group_events_enable="false")
     journal.explain("g", 1)
     journal.advance(60_000)

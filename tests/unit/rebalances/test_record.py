@@ -162,7 +162,7 @@ def test_assignments_are_put_in_order() -> None:
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\1\0\5abc"])
 def test_junk_is_no_error(data: bytes) -> None:
-    """Unreadable assignments and subscriptions are no errors."""
+    """Unreadable assignments and subscriptions are not errors."""
     assert assigned(data) is None
     assert subscribed(data) == frozenset()
 

@@ -247,7 +247,7 @@ def test_members_with_the_same_client_id() -> None:
 
 
 def test_a_static_member_is_one_member_under_two_ids() -> None:
-    """A static member is named by its instance id; a new member id is no new leader."""
+    """A static member is named by its instance id; a changed member id is no change of leader."""
     before = f"s-{UUID}"
     after = "s-fedcba98-89ab-cdef-0123-456789abcdef"
     one = member("s", member_before=before, member=after, instance="i", rejoined_ms=0)
@@ -290,7 +290,7 @@ def test_a_reason_to_drop_that_is_not_known() -> None:
 
 
 def test_partitions_in_short() -> None:
-    """Partitions are shown as ranges."""
+    """Partitions are printed as ranges."""
     assert ranges({"t": [0, 1, 2, 4, 6, 7], "u": [9]}) == "t 0-2 4 6-7, u 9"
     assert ranges({}) == ranges(None) == "nothing"
 

@@ -42,7 +42,7 @@ def test_values_of_confluents_serializers(value: dict[str, Any]) -> None:
 
 
 def test_serialized_protobuf_schemas() -> None:
-    """Schemas that are descriptors in base64 decode the same values."""
+    """Protobuf schemas in serialized form, as base64, decode the same values."""
     decode = decoder_of(recorded_schema("payments-value", "serialized"))
     for value in RECORDED["values"]:
         if value["kind"] == "PROTOBUF":
@@ -140,7 +140,7 @@ def test_bytes_behind_an_avro_value() -> None:
 def test_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the packages the start fails with one line that names what to install."""
+    """Without the registry packages the start fails with one line that names what to install."""
     monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
     http = ("--http", "127.0.0.1:0", "--http-registry", "http://r")
     assert main(["serve", "--ephemeral", *http]) == 2

@@ -73,7 +73,7 @@ def every() -> AclFilter:
 def test_nobody_may_do_what_no_acl_allows() -> None:
     """Without a matching ACL access is denied.
 
-    A setting can allow it for resources without any ACL.
+    A setting can allow access to resources without any ACL.
     """
     assert not may(Authorizer())
     lenient = Authorizer(allows_everyone_without_acl=True, acls=[acl("other")])

@@ -71,7 +71,7 @@ def _refused(call: Callable[[], object]) -> ErrorCode:
 
 
 def test_the_hmac_is_kafkas() -> None:
-    """The HMAC is HMAC-SHA-512 of the id, so that Kafka with the same key accepts it."""
+    """A token's HMAC is HMAC-SHA-512 of its id, so that Kafka with the same key accepts it."""
     expected = hmac.new(KEY.encode(), b"id", hashlib.sha512).digest()
     assert Place().hmac() == expected
 
@@ -197,7 +197,7 @@ def test_expired_tokens_are_removed() -> None:
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 def test_a_login(mechanism: ScramMechanism) -> None:
-    """The base64 HMAC is the password, and the owner is logged in."""
+    """At a login with a token the base64 HMAC is the password; the owner is logged in."""
     place = Place()
     token = place.create()
     login = place.tokens.login(mechanism, "id")

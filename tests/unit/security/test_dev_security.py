@@ -34,7 +34,7 @@ def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
 
 
 def test_what_is_made_is_used_again(tmp_path: Path) -> None:
-    """Created files are used again, also with a permissive umask."""
+    """Files that one start has created are used by the next, also with a permissive umask."""
     before = os.umask(0)
     try:
         prepare(tmp_path / "new")
@@ -63,7 +63,7 @@ def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root uses a directory of another user."""
+    """Only root may use a directory of another user."""
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     expected = f"{tmp_path}: it belongs to the user {owner}, the broker runs as {owner + 1}"

@@ -73,7 +73,7 @@ def test_every_offset_can_still_be_read() -> None:
 
 
 def test_the_active_segment_is_never_cleaned() -> None:
-    """Records in the active segment stay, and do not supersede those in sealed segments."""
+    """Records in the active segment stay, and do not supersede records in sealed segments."""
     log = workload(MemoryDisk())
     for number in range(3):
         log.append(keyed((b"x", b"active%d" % number)), NOW_MS)
@@ -180,7 +180,7 @@ def test_the_lag_stops_compaction() -> None:
 def test_long_keys_and_many_keys_take_more_passes() -> None:
     """A pass that cannot hold all keys stops, and the next pass continues.
 
-    Long keys are compared entirely.
+    Long keys are compared completely.
     """
     log = open_log(MemoryDisk(), CONFIG)
     for number in range(30):

@@ -43,7 +43,7 @@ RATIO = setting(Kind.DOUBLE, least=0, most=1)
     ],
 )
 def test_values(row: Setting, text: str, value: Value) -> None:
-    """White space around a value is ignored, and a repeated list item is kept once."""
+    """White space around a value is ignored; a repeated list item is used once."""
     assert parse(row, text) == value
 
 

@@ -96,7 +96,7 @@ def test_locks(place: tuple[Disk, str]) -> None:
 
 
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
-    """The record lock, which Java takes too, excludes other processes."""
+    """The record lock, which Java also takes, excludes other processes."""
     lock = LocalDisk().lock(f"{tmp_path}/.lock")
     assert lock is not None
     script = (
@@ -153,7 +153,7 @@ def test_the_twin_forgets_what_was_not_synced() -> None:
 
 
 def test_the_twin_keeps_open_files_where_they_are() -> None:
-    """Open files cannot be renamed, replaced or removed, nor their directory, as on Windows."""
+    """Open files and their directory cannot be renamed, replaced or removed, as on Windows."""
     disk = MemoryDisk()
     disk.mkdir("d")
     disk.open("d/closed", create=True).close()
@@ -229,7 +229,7 @@ class FewDescriptors(MemoryDisk):
 def test_open_files_make_do_with_fewer() -> None:
     """If other code has used up the descriptors, the oldest file is closed.
 
-    Without any open file the error is raised.
+    If no file is open, the error is raised.
     """
     disk = FewDescriptors()
     files = OpenFiles(disk, max_open=100)

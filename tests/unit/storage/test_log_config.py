@@ -10,7 +10,7 @@ from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 
 def test_defaults_agree_with_the_table() -> None:
-    """Each field of LogConfig but one is named like a topic config and has its default."""
+    """Each field of LogConfig except one is named like a topic config and has its default."""
     named = {}
     for name, row in TOPIC_SETTINGS.items():
         field = field_of(name)

@@ -151,7 +151,7 @@ def test_records_survive_a_clean_stop_and_a_kill() -> None:
 
 
 def test_no_log_is_opened_after_a_clean_stop() -> None:
-    """After a clean stop no log can be opened: the mark is written and the lock released."""
+    """After a clean stop no log can be opened, because the lock is released."""
     manager = open_manager(MemoryDisk())
     manager.create_topic("a", A, 1, {})
     manager.log("a", 0)
@@ -241,7 +241,7 @@ def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:
-    """A given cluster id counts for a new directory; an existing directory keeps its id."""
+    """A given cluster id is used for a new directory; an existing directory keeps its id."""
     disk = MemoryDisk()
     open_manager(disk).close()
     assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"

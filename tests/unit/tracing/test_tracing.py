@@ -256,7 +256,7 @@ def answer(
 
 
 def test_the_request_of_each_cause() -> None:
-    """The cause of a rebalance is the member's last join, leave, or other request.
+    """The request behind a rebalance is the member's last join or leave, as its cause requires.
 
     A member that expired or never rejoined is linked to its last request that kept it alive.
     """

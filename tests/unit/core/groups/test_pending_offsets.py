@@ -110,7 +110,7 @@ def test_a_commit_to_another_partition_supersedes_nothing() -> None:
 
 
 def test_equal_means_the_same_order() -> None:
-    """States with the pending offsets in another order are not equal: they may end differently."""
+    """States with pending offsets in another order are unequal, as they may end differently."""
     assert play("pq").pending != play("qp").pending
     assert play("p") == play("p")
     assert play("p") != CommittedOffsets()

@@ -65,7 +65,7 @@ def test_types_of_one_batch_each() -> None:
 
 
 def test_a_type_for_each_offset() -> None:
-    """Adjacent offsets with the same result stay one run."""
+    """Adjacent offsets with the same result form one run."""
     context = fetched((0, 5))
     assert context.say((0, 5, [ACCEPT, ACCEPT, REJECT, RELEASE, GAP, ACCEPT])) is None
     assert context.states() == (
@@ -286,7 +286,7 @@ def test_a_lock_that_expires_while_it_is_written_well() -> None:
 
 
 def test_one_of_two_writes_fails() -> None:
-    """A failed write does not affect other written records of the batch."""
+    """A failed write of one batch part does not affect written records of the other parts."""
     context = fetched((0, 9))
     context.persister.is_held = True
     context.say((0, 3, ACCEPT))
@@ -365,7 +365,7 @@ def test_the_log_begins_later_than_what_is_acknowledged() -> None:
 
 
 def test_only_the_front_of_a_batch_is_left_out() -> None:
-    """If the log start is within an acknowledged range, only the part below is ignored."""
+    """If the log start is within an acknowledged range, offsets below the log start are ignored."""
     context = fetched((0, 9))
     context.partition.move_start_offset(5)
     assert context.say((0, 9, ACCEPT)) is None

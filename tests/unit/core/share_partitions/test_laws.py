@@ -283,7 +283,7 @@ class History:
                     record.state = ARCHIVED
 
     def reload(self) -> None:
-        """Change the leader; only written state counts."""
+        """Change the leader, which keeps only written state."""
         if self.random.random() < 0.8:
             return
         self.answer()

@@ -59,7 +59,7 @@ def test_a_state_is_read_once() -> None:
 
 
 def test_a_state_that_cannot_be_read() -> None:
-    """A failed load gives Kafka's error, and the share partition has failed."""
+    """A failed load gives Kafka's error, and the share partition stays failed."""
     context = ShareContext((0, 4))
     context.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
     context.load().load()
@@ -111,7 +111,7 @@ def test_a_state_goes_on() -> None:
 
 
 def test_a_state_in_which_the_first_are_done() -> None:
-    """If the first batches of a loaded state are done, the start offset moves at once."""
+    """If the first batches of a loaded state are done, the start offset moves past them at once."""
     context = ShareContext((0, 9))
     context.keep(0, (0, 4, ARCHIVED, 1), (5, 9, AVAILABLE, 2))
     context.load()
@@ -224,7 +224,7 @@ def test_the_log_begins_later() -> None:
 
 
 def test_the_log_begins_within_what_somebody_has() -> None:
-    """Released records below a moved log start are archived and do not count as done."""
+    """Released records below a moved log start are archived, but not counted as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.partition.move_start_offset(4)
@@ -263,7 +263,7 @@ def test_the_log_begins_later_with_nothing_in_flight() -> None:
 
 
 def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
-    """Records that are archived by a moved log start stay so if an acknowledgement fails."""
+    """Records that a moved log start has archived stay archived if an acknowledgement fails."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True
@@ -276,7 +276,7 @@ def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
 
 
 def test_undone_below_the_start_offset() -> None:
-    """After a failed write, records below the log start do not count as done."""
+    """After a failed write, records below the log start are not counted as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True

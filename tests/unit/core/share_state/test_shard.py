@@ -257,7 +257,7 @@ def test_share_partitions_that_are_not_initialized() -> None:
 
 
 def test_the_topic_is_gone() -> None:
-    """A share partition of a deleted topic gets an error, but epochs are checked first."""
+    """A share partition of a deleted topic gets an error; a wrong epoch is reported first."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=3)
@@ -388,7 +388,10 @@ def test_a_log_that_begins_with_an_update() -> None:
 
 
 def test_a_share_partition_is_deleted() -> None:
-    """A deletion writes a tombstone, and its epochs start again; other share partitions stay."""
+    """A deletion writes a tombstone, after which epochs start again.
+
+    Other share partitions stay.
+    """
     shard = Shard()
     shard.initialize(A, state_epoch=5)
     shard.initialize(B)
@@ -468,7 +471,7 @@ def test_a_rewritten_snapshot_ends_no_count_of_updates() -> None:
 
 
 def test_what_the_log_needs_no_more() -> None:
-    """Every record below the oldest needed snapshot is redundant."""
+    """Every record below the oldest needed snapshot is reported as redundant."""
     shard = Shard(updates_per_snapshot=1)
     shard.initialize(A)
     shard.initialize(B)
@@ -480,7 +483,7 @@ def test_what_the_log_needs_no_more() -> None:
 
 
 def test_records_that_are_none() -> None:
-    """Updates without a value and keys of other types are no records of the shard."""
+    """Updates without a value and keys of other types are not records of the shard."""
     key, value = encode_record(ShareUpdate(A, 0, 0, 0, ()))
     with pytest.raises(ProtocolError):
         decode_record(key, None)

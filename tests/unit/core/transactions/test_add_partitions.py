@@ -49,7 +49,7 @@ def test_after_an_end_a_new_one_begins(commits: bool) -> None:
 
 
 def test_strangers_are_refused() -> None:
-    """Unknown ids, other producer ids and other epochs are refused, also in verification."""
+    """AddPartitionsToTxn refuses unknown ids, other producer ids and epochs, also to verify."""
     context = TransactionContext()
     assert context.add((1, 0)).error is E.INVALID_PRODUCER_ID_MAPPING
     producer_id, epoch = context.begin()

@@ -47,7 +47,7 @@ def test_an_unknown_state_is_damage() -> None:
 
 
 def test_a_transaction_times_out_after_its_own_timeout() -> None:
-    """A transaction's timeout counts from its first partition."""
+    """A transaction's timeout is counted from its first partition."""
     context = TransactionContext()
     producer = context.begin()
     assert not context.state.is_timed_out(context.now_ms + 10**9)

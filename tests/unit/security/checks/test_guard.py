@@ -311,7 +311,7 @@ async def test_topics_are_created_and_deleted(broker: Secured) -> None:
 
 
 async def test_duplicates_are_the_handlers(broker: Secured) -> None:
-    """Duplicate topics are INVALID_REQUEST, whether the user has the right or not."""
+    """A duplicate topic gets INVALID_REQUEST, whether the user has the right or not."""
     topics = [CreatePartitionsTopic(name=name, count=2) for name in ("a", "b", "b")]
     results = (await broker.ask(CreatePartitionsRequest(topics=topics))).results
     assert {one.name: one.error_code for one in results} == {

@@ -79,7 +79,7 @@ def alter(
 
 
 def test_quotas_are_kept(disk: MemoryDisk) -> None:
-    """Quotas survive a restart, also default ones."""
+    """Quotas survive a restart, including default quotas."""
     quotas = kept(disk)
     follower = Follower()
     quotas.followers.add(follower)
@@ -109,7 +109,7 @@ def test_quotas_are_kept(disk: MemoryDisk) -> None:
 def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
     """Followers are not called for changes without effect.
 
-    These are the same value, an unset key, and validate_only.
+    Such changes are the same value, an unset key, and validate_only.
     """
     quotas = kept(disk)
     alter(quotas, *RATE, user="u")
@@ -186,7 +186,7 @@ def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
 def test_bad_changes_are_refused(
     disk: MemoryDisk, names: dict[str, str | None], operations: Any, message: str
 ) -> None:
-    """Invalid changes are refused with Kafka's texts, and nothing is changed."""
+    """Invalid quota changes are refused with Kafka's texts, and nothing is changed."""
     quotas = kept(disk)
     assert alter(quotas, *operations, **{key.replace("-", "_"): one for key, one in names.items()})
     results = result(quotas.alter([Change(names, operations)], {}, validate_only=False))
@@ -220,7 +220,7 @@ def test_bad_changes_are_refused(
     ],
 )
 def test_bad_filters_are_refused(disk: MemoryDisk, component: Component, text: str) -> None:
-    """Invalid filters are refused with Kafka's texts."""
+    """Invalid quota filters are refused with Kafka's texts."""
     with pytest.raises(FilterError, match=text.replace(".", r"\.")):
         result(kept(disk).describe([Component("client-id", 2, None), component], strict=False))
 
@@ -256,7 +256,7 @@ def test_what_is_no_number_can_be_read(disk: MemoryDisk, monkeypatch: pytest.Mon
 
 
 def test_entities_have_one_order() -> None:
-    """Entities have one order, whatever the order of the request."""
+    """Quota entities are listed in one order, whatever the order of the request."""
     assert entity_of({"x": "1", "client-id": "c", "user": "u"}) == (
         ("client-id", "c"),
         ("user", "u"),

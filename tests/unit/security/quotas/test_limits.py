@@ -32,7 +32,7 @@ def limits(*entities: tuple[Part, Part]) -> Limits:
 
 @pytest.mark.parametrize("place", range(8))
 def test_the_most_specific_quota_is_the_clients(place: int) -> None:
-    """A client has the most specific of the quotas that are set."""
+    """A client has the most specific quota that is set for it."""
     made = limits(*(entity for entity, _ in ORDER[place:]))
     tags = made.tags("u", "c")
     assert tags == ORDER[place][1]

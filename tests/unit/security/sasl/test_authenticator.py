@@ -202,7 +202,7 @@ def test_another_request_in_place_of_a_token() -> None:
 
 
 def test_a_client_without_a_name_may_ask_again() -> None:
-    """A refused ApiVersions request does not count as the single allowed request."""
+    """A refused ApiVersions request is not counted as the single allowed request."""
     room = Room()
     assert room.versions("") == "served"
     assert room.versions() == "served"
@@ -271,7 +271,7 @@ def test_nobody_becomes_somebody_else() -> None:
 
 
 def test_a_second_handshake_within_a_second_is_a_request() -> None:
-    """A handshake within a second of the last, or without a session, is an ordinary request."""
+    """A handshake within a second of the last one, or without a session, is a normal request."""
     room = Room(SESSIONS)
     for _ in range(2):
         room.handshake()

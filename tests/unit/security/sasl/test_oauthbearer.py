@@ -274,7 +274,7 @@ def test_signatures_that_are_refused() -> None:
 
 @given(st.text(max_size=80))
 def test_any_signed_token_is_refused(token: str) -> None:
-    """A random token is refused with the mechanism's single error."""
+    """A random signed token is refused with the mechanism's single error."""
     with pytest.raises(BearerTokenError):
         _validator().validate(token)
 

@@ -53,6 +53,6 @@ def test_who_is_refused(token: bytes, told: str) -> None:
 
 @given(st.binary(max_size=100))
 def test_any_token_is_refused(token: bytes) -> None:
-    """A login with a wrong password and random extra bytes is refused with the single error."""
+    """A login with a wrong password and random extra bytes gets PLAIN's single error."""
     with pytest.raises(SaslAuthenticationError):
         Plain(PASSWORDS).evaluate(b"\0alice\0wrong" + token)

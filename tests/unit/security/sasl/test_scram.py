@@ -115,7 +115,7 @@ def test_a_token_has_to_be_announced(first: bytes) -> None:
 
 
 def test_a_user_has_no_token() -> None:
-    """A client may state explicitly that it uses no token."""
+    """A SCRAM client may state explicitly that it uses no delegation token."""
     server = Scram(SHA_256, Credentials(), Tokens())
     server.evaluate(b"n,,n=user,r=x,tokenauth=false")
     assert (server.user, server.has_token) == ("user", False)

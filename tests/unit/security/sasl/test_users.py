@@ -73,7 +73,7 @@ def test_what_is_put_is_kept_and_removed() -> None:
 
 
 def test_no_password_is_kept() -> None:
-    """The file has the keys for checking a proof, but not the salted password."""
+    """The file has the keys that verify a proof, but not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
     assert disk.listdir("/d") == ["security.changes"]
@@ -107,7 +107,7 @@ def test_changes_that_are_refused() -> None:
 
 
 def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many changes all fail, as with the batch limit of Kafka's controller."""
+    """A request with too many changes fails for all users, as with Kafka's controller."""
     monkeypatch.setattr(users_module, "MOST_CHANGES", 1)
     users = ScramUsers(_state())
     told = _alter(users, _put("a"), _put("b"), _put(""))
@@ -116,7 +116,7 @@ def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_users_of_a_setting() -> None:
-    """Users of the setting are added once, and again after a reset."""
+    """Users in the setting are added once, and again after a reset."""
     text = "SCRAM-SHA-256=[name=a,password=x];SCRAM-SHA-512=[name=b,iterations=8192,password=y]"
     disk = _disk()
     users = ScramUsers(_state(disk), text)

@@ -223,7 +223,7 @@ def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.Mo
 def test_no_room_for_a_temporary_file(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk of temporary files is reported, at the start and at run time."""
+    """A full disk of temporary files is reported at the start and at run time."""
     first = stores.context.current()
     monkeypatch.setattr(tempfile, "TemporaryDirectory", no_room)
     stores.put(AUTHORITY.issue("broker"))

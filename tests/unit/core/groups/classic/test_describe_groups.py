@@ -34,7 +34,7 @@ def test_describe_shows_metadata_in_stable_only() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(5, E.NONE), (6, E.GROUP_ID_NOT_FOUND)])
 def test_describe_of_an_unknown_group(version: int, error: ErrorCode) -> None:
-    """An unknown group is Dead; since v6 it has an error with a message."""
+    """DescribeGroups shows an unknown group as Dead; since v6 there is an error with a message."""
     described = GroupContext().broker.describe(version)
     assert (described.error_code, described.group_state) == (error, "Dead")
     assert (described.error_message is not None) is (version == 6)

@@ -416,7 +416,7 @@ def test_a_follower_never_syncs() -> None:
 
 
 def test_the_leader_never_syncs() -> None:
-    """A round whose leader never syncs ends without an assignment; the last assignment stays."""
+    """A rebalance whose leader never syncs ends without an assignment; the last one stays."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     a.join()
@@ -434,7 +434,7 @@ def test_the_leader_never_syncs() -> None:
 
 
 def test_the_assignment_cannot_be_written() -> None:
-    """A failed write of the assignment is recorded, and another round follows."""
+    """A failed write of the assignment is recorded, and another rebalance follows."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0,)})
     a.join()
@@ -461,7 +461,7 @@ def test_the_assignment_cannot_be_written() -> None:
 
 
 def test_an_assignment_that_comes_too_late_was_never_held() -> None:
-    """An assignment that a join overtakes is in the log, but neither sent nor in a record."""
+    """An assignment that a join overtakes is in the log, but not sent or in a rebalance record."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     b = group.member("B")

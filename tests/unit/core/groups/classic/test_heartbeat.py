@@ -45,7 +45,10 @@ def in_state(state: str) -> Member:
 )
 @pytest.mark.parametrize("with_instance", [True, False])
 def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance: bool) -> None:
-    """A current member gets the state's response, with or without the instance id."""
+    """A heartbeat of a current member gets the response for the group's state.
+
+    The instance id may be missing.
+    """
     a = in_state(state)
     instance_id = a.instance_id if with_instance else None
     assert a.heartbeat(group_instance_id=instance_id) is error
@@ -86,7 +89,7 @@ def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
 
 
 def test_groups_that_are_not_there() -> None:
-    """An unknown group, an empty group id and a group that was just unloaded get their errors."""
+    """A heartbeat to an unknown, unnamed or just unloaded group gets the matching error."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.heartbeat() is E.UNKNOWN_MEMBER_ID

@@ -86,7 +86,7 @@ def test_refusals_of_a_first_join(
 
 @pytest.mark.parametrize("session_timeout_ms", [6_000, 1_800_000])
 def test_session_timeouts_at_the_bounds_are_fine(session_timeout_ms: int) -> None:
-    """Session timeouts at the inclusive bounds are accepted."""
+    """JoinGroup accepts the smallest and the largest allowed session timeout."""
     assert GroupContext().completing("A", session_ms=session_timeout_ms)
 
 

@@ -137,7 +137,7 @@ def test_a_parked_join_of_a_member_that_leaves() -> None:
 
 
 def test_the_last_leave_fails_when_the_log_does() -> None:
-    """If the log fails, the leaving member gets the mapped error but is removed, as in Kafka."""
+    """If the log fails, a leaving member gets the coordinator error but is removed, as in Kafka."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.append_error = lambda: E.REQUEST_TIMED_OUT

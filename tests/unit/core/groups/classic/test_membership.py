@@ -60,7 +60,7 @@ def parked() -> Reply[JoinGroupResponse]:
     ],
 )
 def test_the_vote(lists: list[list[str]], selected: str) -> None:
-    """Each member votes for its first protocol that all support; ties end as in Kafka."""
+    """Each member votes for its first protocol that all members support; ties end as in Kafka."""
     made = membership(*(member(f"m{index}", *names) for index, names in enumerate(lists)))
     assert made.selected_protocol() == selected
 
@@ -109,7 +109,7 @@ def test_the_first_member_leads_and_the_longest_follows() -> None:
 
 
 def test_a_leader_that_has_not_joined_is_replaced() -> None:
-    """A leader that has not rejoined is replaced by the first member that has, if any."""
+    """A leader that has not rejoined is replaced by the first rejoined member, if any."""
     a, b, c = member("a"), member("b"), member("c")
     made = membership(a, b, c)
     found = [made.elect_joined_leader()]
@@ -156,7 +156,7 @@ def test_the_longest_rebalance_timeout_counts() -> None:
 
 
 def test_metadata_of_a_protocol() -> None:
-    """A member has metadata per protocol, and none for other protocols."""
+    """A member has metadata for each of its protocols, and none for other protocols."""
     one = member("a", "x", "y")
     assert [one.metadata_for(name) for name in ("y", "z", None)] == [b"y", b"", b""]
 

@@ -1,4 +1,4 @@
-"""The table of states is complete and enforced."""
+"""The table of classic group states is complete and enforced."""
 
 import itertools
 

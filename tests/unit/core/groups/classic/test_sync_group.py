@@ -49,7 +49,7 @@ def test_a_late_follower_gets_its_assignment_at_once() -> None:
 
 @pytest.mark.parametrize("prepare", ["empty", "preparing", "completing", "stable"])
 def test_strangers_are_unknown_in_every_state(prepare: str) -> None:
-    """An unknown or empty member id gets UNKNOWN_MEMBER_ID in every state."""
+    """SyncGroup with an unknown or empty member id gets UNKNOWN_MEMBER_ID in every state."""
     context = GroupContext()
     getattr(context, prepare)(*(() if prepare == "empty" else ("A",)))
     stranger = context.member("X")
@@ -138,7 +138,7 @@ def test_requests_before_the_write_see_completing() -> None:
 
 
 def test_an_assignment_that_cannot_be_recorded() -> None:
-    """If the assignment cannot be recorded, all syncs get the mapped error.
+    """If the assignment cannot be recorded, all SyncGroups get the matching coordinator error.
 
     A rebalance follows.
     """

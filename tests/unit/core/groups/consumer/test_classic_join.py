@@ -193,7 +193,7 @@ def test_metadata_that_cannot_be_read() -> None:
 
 
 def test_optional_fields() -> None:
-    """The rack is stored; v0 uses the session timeout as rebalance timeout."""
+    """JoinGroup stores the rack; v0 stores the session timeout as rebalance timeout."""
     context = with_a()
     m = context.old("M", protocols=subscribed("three", version=3, rack_id="r1"))
     m.join()

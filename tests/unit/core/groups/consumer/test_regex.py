@@ -162,7 +162,7 @@ def test_a_second_member_with_a_resolved_expression() -> None:
 
 
 def test_a_second_member_before_the_expression_is_resolved() -> None:
-    """A second member that joins before the resolution has no topics at first either."""
+    """A second member that joins before the resolution also starts without topics."""
     context = ConsumerContext()
     appends = iter((ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS))
     context.broker.append_error = lambda: next(appends, ErrorCode.NONE)

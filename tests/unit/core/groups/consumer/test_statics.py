@@ -33,7 +33,7 @@ def test_a_static_member_leaves_for_a_while() -> None:
 
 
 def test_it_comes_back_under_another_id() -> None:
-    """A returning member takes over the state of the old member without a new epoch."""
+    """A returning static member takes over the state of its predecessor without a new epoch."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE

@@ -31,7 +31,7 @@ def _spied(calls: list[tuple[str, GroupSpec]], name: str, assignor: Assignor) ->
 
 
 def test_the_first_assignor_of_the_broker_is_the_default() -> None:
-    """If no member names an assignor, the broker's first one is used."""
+    """If no member names an assignor, the broker's first assignor is used."""
     context = ConsumerContext(consumer_assignors=("range", "uniform"))
     context.joined(context.member("a", "three"))
     assert context.describe().assignor_name == "range"
@@ -144,7 +144,7 @@ def test_a_member_that_gets_nothing_has_a_target_all_the_same() -> None:
 
 
 def test_topics_that_do_not_exist_have_no_part_in_it() -> None:
-    """Nonexistent topics are not assigned; a topic created later is."""
+    """Nonexistent topics are not assigned; a topic created later is assigned."""
     context = ConsumerContext()
     a = context.member("a", "later")
     context.joined(a)

@@ -169,7 +169,7 @@ def test_it_is_for_consumers() -> None:
 
 
 def test_the_group_may_be_too_large() -> None:
-    """A group above group.consumer.max.size is not converted; a full group refuses the member."""
+    """A group above group.consumer.max.size is not converted; a full group refuses a consumer."""
     context = MigrationContext(consumer_max_size=1)
     context.stable({"M": {}, "N": {}})
     assert refused(context) == (
@@ -184,7 +184,7 @@ def test_the_group_may_be_too_large() -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\xff\xff\0\0", b"\0\0\0\0"])
 def test_malformed_subscriptions(metadata: bytes) -> None:
-    """Truncated subscriptions and invalid versions are refused."""
+    """A group with truncated subscriptions or invalid versions is not converted."""
     context = MigrationContext()
     context.stable({"M": {}}, protocols=[("range", metadata)])
     assert refused(context) == (

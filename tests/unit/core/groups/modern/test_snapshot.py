@@ -1,4 +1,4 @@
-"""A snapshot of a group."""
+"""Partitions in a snapshot of a group: names and order."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def test_malformed(fields: dict[str, Any], message: str | None) -> None:
 
 
 def test_a_coordinator_that_is_not_here() -> None:
-    """NOT_COORDINATOR is returned without a text."""
+    """A heartbeat to a broker that is not the coordinator gets NOT_COORDINATOR without a text."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)

@@ -122,7 +122,10 @@ def test_a_negative_partition() -> None:
 
 
 def test_groups_that_cannot_be_altered() -> None:
-    """Groups with members, of another kind, without a name or on another broker are refused."""
+    """Altering offsets is refused for groups with members, of another kind, or without a name.
+
+    A group on another broker is refused, too.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -175,7 +178,7 @@ def test_what_is_altered_is_not_deleting_any_more() -> None:
 
 
 def test_an_alteration_that_cannot_be_written() -> None:
-    """If the record cannot be written, the error is returned, and no state is changed."""
+    """If an alteration cannot be recorded, the error is returned and no state is changed."""
     t = ShareContext()
     t.broker.append_error = lambda: ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert t.alter({"one": {0: 3}}).error is ErrorCode.NOT_COORDINATOR

@@ -61,7 +61,7 @@ def test_describe() -> None:
 
 
 def test_groups_that_cannot_be_described() -> None:
-    """Unknown, foreign, unnamed and moved groups cannot be described."""
+    """ShareGroupDescribe refuses unknown, foreign and moved groups, and an empty group id."""
     t = ShareContext()
     missing = t.describe()
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -144,7 +144,10 @@ def test_who_knows_consumer_groups() -> None:
 
 
 def test_no_offsets_are_committed() -> None:
-    """Offsets cannot be committed or deleted, also not in transactions, and none expires."""
+    """Offsets of a share group cannot be committed or deleted, also not in transactions.
+
+    No offset of a share group expires.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)

@@ -222,7 +222,7 @@ class StreamsContext:
         self.broker.topics.revision += 1
 
     def check(self) -> None:
-        """Check the replay law, and that no task is active in two members."""
+        """Check that a replay gives the same group, and that no task is active in two members."""
         self.broker.check_replay_law()
         runners: dict[tuple[str, int], str] = {}
         for member_id, current in self.group.currents.items():

@@ -91,7 +91,10 @@ def test_a_group_with_its_members() -> None:
 
 
 def test_the_offsets_that_a_member_reports() -> None:
-    """The last report of each kind of offset is described, in steps; duplicates are refused."""
+    """The last report of each kind of offset is described; duplicate offsets are refused.
+
+    The reports are processed in steps.
+    """
     context = StreamsContext()
     member = context.member("a")
     context.joined(member)
@@ -228,7 +231,7 @@ def test_a_streams_group_in_the_list() -> None:
 
 
 def test_it_is_no_group_of_another_kind() -> None:
-    """DescribeGroups shows the group as Dead, with the reason since version 6."""
+    """DescribeGroups shows a streams group as Dead, with the reason since version 6."""
     context = StreamsContext()
     context.joined(context.member("m"))
     described = context.broker.describe(5)

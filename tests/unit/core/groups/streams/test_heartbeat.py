@@ -190,7 +190,7 @@ def test_groups_that_do_not_exist() -> None:
 
 
 def test_unknown_members() -> None:
-    """An unknown member gets UNKNOWN_MEMBER_ID at any epoch."""
+    """An unknown streams member gets UNKNOWN_MEMBER_ID at any epoch."""
     context = StreamsContext()
     context.joined(context.member("m"))
     stranger = context.member("s")
@@ -349,7 +349,7 @@ def test_more_partitions_are_more_tasks() -> None:
 def test_a_request_to_shut_down_reaches_everybody() -> None:
     """A shutdown request reaches every member until the group is empty.
 
-    The status names the first member that requested it.
+    The status names the first member that requested the shutdown.
     """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
@@ -368,7 +368,7 @@ def test_a_request_to_shut_down_reaches_everybody() -> None:
 
 
 def test_who_is_no_member_can_ask_to_shut_down() -> None:
-    """An unknown member can request a shutdown, as in Kafka, although it is refused."""
+    """An unknown member is refused but can request a shutdown of the application, as in Kafka."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)

@@ -124,7 +124,7 @@ def test_what_is_not_said_is_not_given_up() -> None:
 
 
 def test_tasks_that_stay_at_home() -> None:
-    """If the member already has its target, only its epoch changes."""
+    """If a member already owns its target, only its epoch changes."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0, 1)))
     moved = step(current, MemberTasks(two(0, 1)))
     assert moved == CurrentTasks(9, 3, STABLE, OwnedTasks(at(3, 0, 1)))
@@ -165,7 +165,7 @@ def test_tasks_of_each_kind_are_given_up(target: MemberTasks, revoking: OwnedTas
 
 
 def test_more_is_to_be_given_up_than_before() -> None:
-    """If a newer target needs further revocations, the epoch rises by one."""
+    """If a newer target needs further revocations, the member epoch rises by one."""
     current = CurrentTasks(3, 3, UNREVOKED, OwnedTasks(at(3, 0)), OwnedTasks(at(3, 1)))
     moved = step(current, MemberTasks(), MemberTasks(two(0)))
     assert moved == CurrentTasks(4, 3, UNREVOKED, OwnedTasks(), OwnedTasks(at(3, 0)))
@@ -223,7 +223,7 @@ def test_a_state_of_a_later_release() -> None:
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     """A member in an unknown state is fenced with Kafka's text.
 
-    Its record is read, without the epochs of tasks.
+    The member's record is read, but without the epochs of tasks.
     """
     context = StreamsContext()
     member = context.member("m")

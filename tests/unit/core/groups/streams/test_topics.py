@@ -87,7 +87,7 @@ def test_a_topic_that_is_being_created_is_not_created_twice() -> None:
 
 
 def test_too_many_partitions_are_refused_as_a_whole() -> None:
-    """A topology with too many internal partitions is refused entirely."""
+    """A topology with too many internal partitions is refused, and no topic is created."""
     huge = internal("huge", partitions=2**31 - 1)
     asked = topology(subtopology("0", "one", sinks=["huge"]), subtopology("1", repartitions=[huge]))
     context = StreamsContext()

@@ -60,13 +60,13 @@ class Answers(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file of `write`."""
+        """Return the answers from a file of `write`."""
         stored = json.loads(path.read_text())
         return cls(stored["answers"], stored["unstable"])
 
     @classmethod
     def recorded(cls) -> Self:
-        """Read all files."""
+        """Return the answers from all files."""
         kept: dict[str, Transcript] = {}
         unstable = []
         for path in answers_files():

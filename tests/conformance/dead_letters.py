@@ -44,7 +44,10 @@ def queue(
     prefix: str = "dlq.",
     configs: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a topic, unrecorded: a dead letter queue unless `configs` say otherwise."""
+    """Create a topic, unrecorded, and return its name.
+
+    The topic is a dead letter queue unless `configs` say otherwise.
+    """
     name = queue_name(t, prefix)
     named = {IS_QUEUE: "true"} | dict(configs or {})
     wanted = {

@@ -15,7 +15,10 @@ _SECONDS = 0.8
 
 
 def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int = 0) -> Any:
-    """Record the answer on a connection, or that the connection was closed or stayed silent."""
+    """Record and return the answer on a connection.
+
+    A closed or silent connection is recorded as such.
+    """
     try:
         frame = conn.recv_frame(_SECONDS * timing.scale)
     except Closed:

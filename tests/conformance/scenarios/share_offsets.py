@@ -17,7 +17,7 @@ STATES = ["unknown", "stable", "empty", "classic", "consumer"]
 
 
 def _reach(t: Stage, state: str, topic: str) -> ShareMember:
-    """Bring the group into the state: of another type, without members, or with member A."""
+    """Bring the group into the state: another type, no members, or member A; return A."""
     if state == "classic":
         t.reach("empty", "C")
     elif state == "consumer":

@@ -293,7 +293,7 @@ def _members(
 
 
 def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
-    """Like `_members` with a second topic; both topics are empty, and in the session."""
+    """Return the partitions of two empty topics, and a member with both in its session."""
     place, (a,) = _members(t, ())
     other = (looks.topic(t, suffix="other"), 0)
     t.recording = False

@@ -75,7 +75,7 @@ def test_listeners_may_be_repeated() -> None:
 
 
 def test_a_broken_properties_file_is_named(tmp_path: Path) -> None:
-    """A file that Java could not read either is refused with its name."""
+    """A file that Java could not read either is refused with the name of the file."""
     file = tmp_path / "server.properties"
     file.write_text("a=\\u12")
     with pytest.raises(ConfigError, match=r"server\.properties: malformed"):

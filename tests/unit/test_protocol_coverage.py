@@ -15,7 +15,7 @@ from tests.protocol_coverage.page import DIFFERS, PAGE, condense, kafka_ranges, 
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m tests.protocol_coverage print` changes nothing."""
+    """`python -m tests.protocol_coverage print` does not change the page."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -68,7 +68,7 @@ def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, s
 def start(
     directory: Path, tests: dict[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Start these tests with the conftest of this checkout."""
+    """Return the completed run of these tests with the conftest of this checkout."""
     (directory / "pytest.ini").write_text(INI)
     for name, text in tests.items():
         (directory / f"test_{name}.py").write_text(HEAD + text)

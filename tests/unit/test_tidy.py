@@ -93,7 +93,7 @@ def breaches() -> dict[Rule, list[str]]:
 
 
 def each(paths: list[Path]) -> Callable[[Rule], Callable[[], None]]:
-    """Turn a rule and its modules into one test, which reports every breach."""
+    """Return a decorator that turns a rule into one test, which reports every breach."""
 
     def decorate(rule: Rule) -> Callable[[], None]:
         RULES.append((rule, frozenset(paths)))

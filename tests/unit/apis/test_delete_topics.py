@@ -36,7 +36,7 @@ def topic_id(made: MemoryBroker, name: str) -> bytes:
 
 
 def delete(made: MemoryBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Result]:
-    """Delete by names and ids at version 6."""
+    """Delete topics by names and ids at version 6; return the results."""
     states = []
     for one in asked:
         if isinstance(one, str):

@@ -28,27 +28,27 @@ class Client(ShareStateBroker):
     """A broker and its client. The internal topic is created with the first request."""
 
     def initialize(self, *partitions: int, **fields: Any) -> Any:
-        """Send InitializeShareGroupState."""
+        """Send InitializeShareGroupState; return the response."""
         request = initialize_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 
     def write(self, partition: int, *batches: Batch, version: int = 1, **fields: Any) -> Any:
-        """Send WriteShareGroupState."""
+        """Send WriteShareGroupState; return the response."""
         request = write_request(self.t.topic_id, partition, *batches, **fields)
         return self.ask(request, version)
 
     def read(self, *partitions: int, **fields: Any) -> Any:
-        """Send ReadShareGroupState."""
+        """Send ReadShareGroupState; return the response."""
         request = read_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 
     def summary(self, *partitions: int, version: int = 1, **fields: Any) -> Any:
-        """Send ReadShareGroupStateSummary."""
+        """Send ReadShareGroupStateSummary; return the response."""
         request = summary_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, version)
 
     def delete(self, *partitions: int, **fields: Any) -> Any:
-        """Send DeleteShareGroupState."""
+        """Send DeleteShareGroupState; return the response."""
         request = delete_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 

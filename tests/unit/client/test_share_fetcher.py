@@ -100,7 +100,7 @@ def topics(request: ShareFetchRequest | ShareAcknowledgeRequest) -> dict[int, li
 
 
 def fetch_three(cluster: Cluster, fetcher: ShareFetcher) -> list[Acquired]:
-    """Acquire three records of the first partition."""
+    """Acquire and return three records of the first partition."""
     cluster.answers.append(records())
     acquired = fetcher.fetch([FIRST], 0)
     assert [item.fetched.next_offset - 1 for item in acquired] == list(OFFSETS)

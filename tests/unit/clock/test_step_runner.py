@@ -35,7 +35,7 @@ class Loop:
             callback()
 
     def work(self, steps: int, done: list[str], name: str = "") -> Steps:
-        """Run this number of steps of 1 ms each."""
+        """Return this number of steps, each of which takes 1 ms and is noted in `done`."""
         for _ in range(steps):
             self.seconds += STEP_MS / 1000
             done.append(name)

@@ -37,7 +37,7 @@ class Served:
         self.error: Exception = ZeroDivisionError("secret")
 
     async def connect(self) -> Streams:
-        """Connect to the server."""
+        """Connect to the server and return the streams."""
         host, _, port = self.events[0][1]["address"].rpartition(":")
         return await asyncio.open_connection(host, int(port))
 

@@ -34,7 +34,7 @@ class Cluster(VirtualTimeNodes):
         return ControlRequest(self.cluster, {"GROUP": "g"}, query, sent, values=values, route=route)
 
     async def done(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Run the turns of the broker until a request has its response."""
+        """Run turns of the broker until a request has its response; return the response."""
         task = asyncio.ensure_future(work)
         while not task.done():
             await asyncio.sleep(0)
@@ -42,7 +42,7 @@ class Cluster(VirtualTimeNodes):
         return task.result()
 
     async def set(self, *places: dict[str, Any]) -> dict[str, Any]:
-        """Commit offsets of the group."""
+        """Commit offsets of the group; return the response."""
         body = {"offsets": places}
         return await self.done(offsets.set_offsets(self.request("offsets set", body)))
 

@@ -37,7 +37,7 @@ class Keeper(ShareStateBroker):
         assert self.share_states.ensure_topic() is E.NONE
 
     def initialize(self, partition: int = 0, start: int = 0) -> StateOutcome:
-        """Initialize a share partition."""
+        """Initialize a share partition; return the outcome."""
         answers: list[StateOutcome] = []
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
         if not answers:
@@ -45,7 +45,7 @@ class Keeper(ShareStateBroker):
         return answers[0]
 
     def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> StateOutcome:
-        """Acknowledge ten records."""
+        """Acknowledge ten records; return the outcome."""
         answers: list[StateOutcome] = []
         write = StateWrite(1, leader_epoch, -1, 0, [StateBatch(first, first + 9, 2, 1)])
         self.share_states.write(self.key(partition), write, answers.append)

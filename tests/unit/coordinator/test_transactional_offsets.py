@@ -249,7 +249,7 @@ def test_a_group_that_does_not_exist() -> None:
 
 
 def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
-    """Replace the topic names of the request by ids."""
+    """Replace the topic names of the request by ids, and return the request."""
     for topic in request.topics:
         known = broker.topics.topic(topic.name)
         assert known is not None

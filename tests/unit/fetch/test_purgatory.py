@@ -15,7 +15,7 @@ class Probe(KeyedOperation):
         self.events: list[str] = []
 
     def try_complete(self) -> bool:
-        """Count the attempts."""
+        """Return whether the operation could be completed, which the test decides."""
         self.looks += 1
         return self.ready and self.force_complete()
 

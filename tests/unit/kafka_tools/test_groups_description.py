@@ -35,7 +35,7 @@ class Coordinator:
         self.member_types = [1, 1]
 
     def call_on(self, _: str, lookup: Lookup, __: str, ask: Any) -> Any:
-        """Make one attempt."""
+        """Make one attempt and return its result."""
         return ask(lookup.find())
 
     def coordinator(self, _: str) -> int:

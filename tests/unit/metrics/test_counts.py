@@ -40,7 +40,7 @@ from tests.unit.metrics.scene import CountingNodes, Wire, total, value
 
 @pytest.fixture
 def nodes() -> CountingNodes:
-    """Start one broker."""
+    """Start and return one broker."""
     return CountingNodes(None, 1)
 
 
@@ -56,7 +56,7 @@ async def asked(wire: Wire, frame: bytes) -> bytes:
 
 
 async def member_of(wire: Wire, group: str) -> load.Member:
-    """Bring a group to Stable with one member."""
+    """Bring a group to Stable with one member; return the member."""
     frame = frame_of(load.join_request(group), load.JOIN_VERSION)
     joined = load.decoded(frame, (await asked(wire, frame))[4:])
     member = load.Member(group, joined.member_id, joined.generation_id)

@@ -28,7 +28,7 @@ def nodes() -> ModernNodes:
 
 
 async def samples_of(nodes: ModernNodes) -> Samples:
-    """Scrape the cluster."""
+    """Return the samples of the cluster's scrape."""
     nodes.turn()
     return parsed((await exposition(nodes.cluster)).body.decode())
 

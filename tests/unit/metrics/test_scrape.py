@@ -34,7 +34,7 @@ HOSTILE = (
 
 @pytest.fixture
 def nodes() -> CountingNodes:
-    """Start one broker."""
+    """Start and return one broker."""
     return CountingNodes(None, 1)
 
 

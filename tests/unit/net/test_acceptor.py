@@ -30,7 +30,7 @@ class Listening(socket.socket):
     error_number: int | None = None
 
     def accept(self) -> tuple[socket.socket, object]:
-        """Accept a connection, or fail."""
+        """Return an accepted connection, or raise the set error."""
         if self.error_number is not None:
             self.failed += 1
             raise OSError(self.error_number, "made up")

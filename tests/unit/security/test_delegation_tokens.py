@@ -56,7 +56,7 @@ class Place:
         self.tokens = DelegationTokens(config, self.state, self.clock, self.machine_clock)
 
     def create(self, token_id: str = "id", lifetime_ms: int = -1) -> DelegationToken:
-        """Create a token of alice, requested by bob and renewable by carol."""
+        """Return a new token of alice, requested by bob and renewable by carol."""
         return self.tokens.create(token_id, ALICE, BOB, [CAROL], lifetime_ms)
 
     def hmac(self, token_id: str = "id") -> bytes:

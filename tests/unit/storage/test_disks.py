@@ -220,7 +220,7 @@ class FewDescriptors(MemoryDisk):
     left = 2
 
     def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
-        """Raise the system's error once no descriptor is left."""
+        """Return an open file; raise the system's error once no descriptor is left."""
         if len(self.open_files) >= self.left:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return super().open(path, create=create, private=private)

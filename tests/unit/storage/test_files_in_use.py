@@ -36,7 +36,7 @@ class Slow:
     asked = 0
 
     def submit(self, work: Callable[[], None], /) -> Slow:
-        """Do the work."""
+        """Do the work and return this worker as the job."""
         work()
         self.asked = 0
         return self

@@ -38,7 +38,7 @@ CONFIG = LogConfig(
 def copied(
     source: str, target: Path, *, with_index: bool = True, with_snapshots: bool = True
 ) -> PartitionLog:
-    """Open a copy of Kafka's log as after a crash."""
+    """Return an opened copy of Kafka's log, as after a crash."""
     ignored = [] if with_index else ["*.txnindex"]
     ignored += [] if with_snapshots else ["*.snapshot"]
     shutil.copytree(

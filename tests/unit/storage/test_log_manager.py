@@ -390,9 +390,9 @@ def test_producer_ids_are_never_given_twice() -> None:
 
 
 def test_one_bad_partition_does_not_stop_the_others() -> None:
-    """A partition with unreadable files fails alone, and works again when they are readable.
+    """A partition with unreadable files fails alone until the files are readable again.
 
-    No clean mark is written while it fails.
+    No clean mark is written while the partition fails.
     """
     disk = MemoryDisk()
     manager = open_manager(disk)
@@ -439,7 +439,7 @@ def story(disk: MemoryDisk, done: list[str]) -> None:
 
 
 def check_story(disk: MemoryDisk, done: list[str], *, records_survive: bool) -> None:
-    """Check that every completed step is there, and the interrupted one is whole or absent."""
+    """Check that every completed step is present, and the interrupted step is whole or absent."""
     manager = open_manager(disk)
     topic = manager.topics().get("a")
     if "recreated" in done:
@@ -617,7 +617,7 @@ def test_every_failing_operation_of_settings_and_growth() -> None:
 
 
 def test_a_stop_that_fails_leaves_no_clean_mark() -> None:
-    """If a partition cannot be closed, the next start recovers, and the lock is free."""
+    """If a partition cannot be closed, the lock is released and the next start runs recovery."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})

@@ -213,7 +213,7 @@ class ForgetfulDisk(MemoryDisk):
 
 
 def test_what_is_synced_after_a_failed_sync_has_no_hole_before_it() -> None:
-    """A sync after a failed one writes the lost pages again, without a hole."""
+    """A sync after a failed sync writes the lost pages again, without a hole."""
     disk = ForgetfulDisk()
     manager = open_manager(disk)
     manager.create_topics([TopicRecord("t", b"t" * 16, 1, {})])

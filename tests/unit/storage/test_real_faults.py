@@ -59,7 +59,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
 
 
 def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
-    """Half a batch, written before the disk was full, is truncated, and the log continues."""
+    """Half a batch, written before the disk was full, is truncated, and later appends succeed."""
     log = manager.log("t", 0)
     with files_up_to(log.size_bytes + 100):
         reason = refused(log, b"x" * 1000)

@@ -50,7 +50,7 @@ def test_an_unclean_stop_loses_nothing_that_was_written() -> None:
 
 
 def test_every_torn_tail_is_cut_and_reported() -> None:
-    """A torn last batch is truncated wherever it is torn, and this is reported."""
+    """A torn last batch is truncated wherever it is torn, and the truncation is reported."""
     disk = MemoryDisk()
     written(disk, 3)
     whole = disk.read_file(LOG)

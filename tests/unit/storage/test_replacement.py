@@ -25,7 +25,7 @@ After = Callable[[MemoryDisk, int], None]
 
 
 class Contents(NamedTuple):
-    """What a data directory has: values by topic, whether there are quotas, the cluster id."""
+    """The contents of a data directory: values by topic, presence of quotas, and cluster id."""
 
     values: dict[str, list[bytes | None]]
     has_quotas: bool
@@ -37,7 +37,7 @@ NEW = Contents({"b": [b"new"], "both": [b"new"]}, False, "new")
 
 
 def opened(disk: MemoryDisk, directory: str, cluster_id: str | None = None) -> LogManager:
-    """Open a data directory."""
+    """Return the opened data directory."""
     return LogManager.open(disk, directory, LogConfig(), cluster_id=cluster_id)
 
 
@@ -86,7 +86,7 @@ def kill(disk: MemoryDisk, _: int) -> None:
 
 
 def cut(disk: MemoryDisk, seed: int) -> None:
-    """Lose what is not synced, as in a power cut."""
+    """Lose unsynced writes, as in a power cut."""
     disk.power_cut(Random(seed))
 
 

@@ -69,7 +69,7 @@ def test_entries_are_known_by_what_they_are_about() -> None:
 
 
 def test_a_change_writes_what_it_says() -> None:
-    """A change writes only itself, however many entries there are."""
+    """A change writes only itself, however many entries the state has."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"name": f"topic-{number}"} for number in range(20_000)])
@@ -210,7 +210,10 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
-    """A damaged file stops the start with its name, so that no ACL is lost silently."""
+    """A damaged file stops the start with an error that names the file.
+
+    No ACL is thus lost silently.
+    """
     (tmp_path / SECURITY_FILE).write_text(contents)
     with pytest.raises(StorageError, match=r"security\.json is damaged"):
         SecurityState(LocalDisk(), str(tmp_path))
@@ -227,7 +230,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     ],
 )
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
-    """A damaged change stops the start with its line.
+    """A damaged change stops the start with an error that names the line.
 
     This includes the last change, which was acknowledged.
     """

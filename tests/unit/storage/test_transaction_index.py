@@ -261,7 +261,7 @@ def test_many_entries_are_found_by_search() -> None:
 
 
 def test_a_disk_that_is_full_for_a_while() -> None:
-    """An entry that cannot be written still counts and is written later.
+    """An entry that cannot be written is still used, and is written later.
 
     Until then a flush fails.
     """

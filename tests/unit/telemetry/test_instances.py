@@ -135,7 +135,7 @@ def test_the_least_recently_used_instance_goes_where_there_are_too_many(
 def test_a_changed_subscription_makes_a_new_instance() -> None:
     """A changed subscription makes a new instance, which may request and push at once.
 
-    Its attributes are those of its first request.
+    The new instance has the attributes of its first request.
     """
     world = World()
     _, instance_id = world.get()
@@ -172,7 +172,7 @@ def test_subscriptions_are_matched_in_steps() -> None:
 
 
 def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
-    """Two concurrent requests for an instance create it once."""
+    """Two concurrent requests for an instance create the instance once."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     first = world.instances.get(ID, ATTRIBUTES, "a", NOW_MS)

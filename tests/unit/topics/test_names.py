@@ -46,7 +46,7 @@ def test_dot_and_underscore_are_the_same_for_collisions() -> None:
 
 
 def test_internal_topics_are_the_brokers_own() -> None:
-    """The offsets and transaction topics are internal, topics with similar names are not."""
+    """The offsets and transaction topics are internal; topics with similar names are not."""
     assert is_internal("__consumer_offsets")
     assert is_internal("__transaction_state")
     assert not is_internal("__mine")

@@ -280,7 +280,7 @@ def test_the_request_of_each_cause() -> None:
 
 
 def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The members whose last request is oldest are forgotten."""
+    """If there are too many members, the members with the oldest last request are forgotten."""
     monkeypatch.setattr(members, "MOST_MEMBERS", 2)
     requests = Members()
     for name in ("a", "b", "a", "c"):
@@ -292,7 +292,7 @@ def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refused_requests_are_forgotten() -> None:
-    """A request counts while it is in progress; afterwards only if it was not refused."""
+    """A request in progress is a possible cause; a finished request only if it was not refused."""
     requests = Members()
     left = cause(Trigger.MEMBER_LEFT)
     answer(requests, "m", JOIN, 1)
@@ -377,7 +377,7 @@ def test_members_of_leave_group() -> None:
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the packages the start fails with one line that names what to install."""
+    """Without the tracing packages the start fails with one line that names what to install."""
     assert missing_packages() == []
     assert read_options("http://h:4318/", 0.5) == ("http://h:4318", 0.5)
     assert read_options("", 1) == (None, 1)

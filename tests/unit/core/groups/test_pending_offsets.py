@@ -25,7 +25,7 @@ def stored(offsets: CommittedOffsets) -> int | None:
 
 
 def play(events: str) -> CommittedOffsets:
-    """Play records in the order of the log; the n-th event commits offset n.
+    """Play records in the order of the log and return the offsets; event n commits offset n.
 
     `p` and `q` are in the transactions of P and Q; `P` and `Q` commit, `A` and `B` abort them; `.`
     is a plain commit, `-` a tombstone.

@@ -80,7 +80,7 @@ class Shard:
     def initialize(
         self, key: SharePartitionKey = A, state_epoch: int = 1, start: int = -1
     ) -> StateOutcome:
-        """Handle InitializeShareGroupState."""
+        """Return the outcome of InitializeShareGroupState."""
         return self._made(self.core.initialize(key, state_epoch, start, self.now_ms))
 
     def write(
@@ -92,21 +92,21 @@ class Shard:
         leader_epoch: int = 0,
         complete: int = 0,
     ) -> StateOutcome:
-        """Handle WriteShareGroupState."""
+        """Return the outcome of WriteShareGroupState."""
         laid = [StateBatch(*one) for one in batches]
         write = StateWrite(state_epoch, leader_epoch, start, complete, laid)
         return self._made(self.core.write(key, write, self.now_ms))
 
     def read(self, key: SharePartitionKey = A, leader_epoch: int = 0) -> ShareState:
-        """Handle ReadShareGroupState."""
+        """Return the outcome of ReadShareGroupState."""
         return self._made(self.core.read(key, leader_epoch, self.now_ms))
 
     def summary(self, key: SharePartitionKey = A) -> ShareStateSummary:
-        """Handle ReadShareGroupStateSummary."""
+        """Return the outcome of ReadShareGroupStateSummary."""
         return self._made(self.core.read_summary(key))
 
     def delete(self, key: SharePartitionKey = A) -> StateOutcome:
-        """Handle DeleteShareGroupState."""
+        """Return the outcome of DeleteShareGroupState."""
         return self._made(self.core.delete(key))
 
     def state(self, key: SharePartitionKey = A) -> ShareGroupOffset:

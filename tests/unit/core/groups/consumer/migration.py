@@ -118,7 +118,7 @@ class MigrationContext(ConsumerContext):
 
     @property
     def classic_group(self) -> GroupMetadata:
-        """The group, which must be a classic group."""
+        """Return the group, which must be a classic group."""
         group = self.broker.any_group
         assert isinstance(group, GroupMetadata), group
         return group

@@ -234,7 +234,7 @@ def kept(t: Stage) -> None:
 
 @AREA.scenario
 def own_settings(t: Stage) -> None:
-    """An existing listener accepts no new settings; a listener that is being added does."""
+    """A listener that is being added accepts settings; an existing listener accepts none."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:SASL_PLAINTEXT,Y:PLAINTEXT")
     mechanisms = "listener.name.x.sasl.enabled.mechanisms"

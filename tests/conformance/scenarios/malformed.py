@@ -35,7 +35,7 @@ def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int 
 
 
 def _shoot(t: Stage, label: str, data: bytes, api: str | None = None, version: int = 0) -> None:
-    """Send bytes on a new connection; after a response, the next request must get one as well."""
+    """Send bytes on a new connection; after a response, the next request must also get one."""
     conn = t.conn()
     conn.send_raw(data)
     answer = look(t, conn, label, api, version)

@@ -607,7 +607,10 @@ def test_a_state_that_cannot_be_read_in_the_end() -> None:
 
 
 def test_another_broker_leads() -> None:
-    """When another broker leads, the response names it (KIP-951); in-flight records are dropped."""
+    """If another broker leads, the response names the leader (KIP-951).
+
+    In-flight records are dropped.
+    """
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.fetch(T0)

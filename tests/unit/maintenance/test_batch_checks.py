@@ -115,7 +115,7 @@ async def test_a_partition_that_a_request_names_twice() -> None:
 
 
 async def test_a_topic_that_is_deleted_during_the_check() -> None:
-    """If a topic is deleted during the check, its partition is unknown.
+    """If a topic is deleted during the check, its partition gets UNKNOWN_TOPIC_OR_PARTITION.
 
     The other batches are stored.
     """

@@ -153,7 +153,7 @@ async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
 
 
 async def test_lost_records_have_no_age(nodes: CountingNodes) -> None:
-    """If the oldest unread records were deleted, they are counted and the age is unknown."""
+    """If the oldest unread records were deleted, they count as lag, and the age is unknown."""
     produce(nodes, "t", START_MS, START_MS, START_MS)
     nodes.commit(1, "group", 0)
     partition = nodes.cluster.topics.partition("t", 0)

@@ -26,7 +26,7 @@ def test_a_marker_tells_how_a_transaction_ended(commits: bool) -> None:
 
 
 def test_other_control_records_are_no_markers() -> None:
-    """Other types, keys without a type, and emptied batches are not markers."""
+    """Other control records, keys without a type, and emptied batches are not markers."""
     assert end_marker(b"\0\0\0\2", bytes(6)) is None
     assert end_marker(b"\0\0\0", bytes(6)) is None
     assert end_marker(None, bytes(6)) is None

@@ -317,7 +317,10 @@ class Client:
 
 
 def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
-    """A request logs its first denials, with the start of the name, except unlogged checks."""
+    """The first denials of a request are logged with the start of each resource name.
+
+    Denials of unlogged checks are left out.
+    """
     access = Access(Authorizer(), Client("alice"), "Metadata")
     assert not access.unlogged.topic(Operation.READ, "t")
     assert not any(access.topic(Operation.READ, f"{number}{'x' * 400}") for number in range(50))

@@ -100,7 +100,7 @@ def test_reading_changes_nothing() -> None:
     ],
 )
 def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
-    """A damaged complete last line stops the start, because it was acknowledged.
+    """A damaged complete last line stops the start, because the line was acknowledged.
 
     The error has the line number and the reason.
     """
@@ -112,7 +112,7 @@ def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
 
 
 def test_a_damaged_line_stops_the_start() -> None:
-    """A damaged line before the last stops the start, because it was acknowledged."""
+    """A damaged line before the last line stops the start, because it was acknowledged."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record("a")])

@@ -181,7 +181,7 @@ def test_unloading_with_writes_under_way() -> None:
 
 
 def test_durable_state_is_what_the_records_say() -> None:
-    """Later records replace earlier records, and tombstones delete.
+    """Later records replace earlier records, and tombstones remove them.
 
     Offset records of old formats are applied; records of other types are skipped.
     """

@@ -302,7 +302,10 @@ def test_tasks_that_are_not_in_the_topology() -> None:
 
 
 def test_tasks_that_are_listed_twice() -> None:
-    """As in Kafka, a repeated task list fails the request if the list must be read."""
+    """If the broker must read a task list, a subtopology named twice fails the request.
+
+    Kafka does the same.
+    """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)

@@ -212,7 +212,7 @@ def test_limits_of_zero() -> None:
 
 
 def test_max_bytes_are_shared() -> None:
-    """max_bytes is divided evenly between partitions; the first one gets at least one batch."""
+    """max_bytes is divided evenly between partitions; the first gets at least one batch."""
     broker = reading(T0, T1, U0)
     size = len(batch(b"v"))
     for name, index in (T0, T1, U0):
@@ -839,7 +839,7 @@ def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
 
 
 def test_one_of_very_many_partitions() -> None:
-    """A waiting fetch of more than 2000 partitions is answered at the first change of any.
+    """A waiting fetch of over 2000 partitions is answered when any partition changes.
 
     Checking every partition at each change would take too long.
     """

@@ -134,8 +134,8 @@ async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNo
 async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTimeNodes) -> None:
     """After a freeze a fetch still waits for its max_wait_ms.
 
-    After a freeze the broker's time is behind the machine's. Without a wait the client would poll
-    in a busy loop.
+    The broker's time is then behind the machine's. Without a wait the client would poll in a busy
+    loop.
     """
     await nodes.controller.freeze()
     nodes.advance(10_000)

@@ -93,7 +93,7 @@ async def test_pages_within_a_large_batch_go_on(
 
 
 async def test_a_fetch_ends_by_the_bytes_of_its_records(nodes: VirtualTimeNodes) -> None:
-    """A fetch with the largest count returns about 16 MiB; `next_offset` continues after these."""
+    """A fetch with the largest count returns about 16 MiB; `next_offset` is the next record."""
     for _ in range(20):
         append(nodes, b"x" * MIB, b"y" * MIB)
     offsets, offset = [], 0

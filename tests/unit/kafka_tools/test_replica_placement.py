@@ -38,7 +38,7 @@ def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_without_racks_leaders_go_round_the_brokers(seed: int) -> None:
-    """Without racks leaders rotate: four brokers lead one each of four consecutive partitions."""
+    """Without racks leaders rotate: each of four brokers leads one of four partitions in a row."""
     placed = place(dict.fromkeys((7, 8, 9, 10)), 8, 2, Random(seed))
     for part in (placed[:4], placed[4:]):
         assert sorted(one[0] for one in part) == [7, 8, 9, 10]

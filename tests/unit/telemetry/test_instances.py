@@ -209,7 +209,7 @@ def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:
-    """A reset drops all client instances and their subscriptions."""
+    """A reset drops all client instances and all subscriptions."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     _, instance_id = world.get()

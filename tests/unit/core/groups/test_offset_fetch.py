@@ -85,7 +85,7 @@ def test_an_answer_is_kept_until_an_offset_changes() -> None:
 
 
 def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
-    """A cached response stays complete after its request is disposed: they share no list."""
+    """A cached response stays complete after its request is disposed: no list is shared."""
     context = GroupContext()
     commit(context.broker, ("three", 1, 8))
     answers = []

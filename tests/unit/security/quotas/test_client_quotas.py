@@ -313,7 +313,7 @@ def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
 
 
 def test_changes_may_overlap(disk: MemoryDisk) -> None:
-    """If two changes overlap, each in several steps, neither is lost."""
+    """If two changes overlap, each in several steps, neither change is lost."""
     quotas = kept(disk)
     first = quotas.alter(
         [Change({"user": name}, RATE) for name in ("a", "b", "c")], {}, validate_only=False

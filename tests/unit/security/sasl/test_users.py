@@ -181,7 +181,7 @@ def test_values_may_be_quoted() -> None:
 
 
 def test_requests_of_many_users_may_overlap() -> None:
-    """If two requests overlap, each in several steps, neither is lost."""
+    """If two requests overlap, each in several steps, neither request is lost."""
     disk = _disk()
     users = ScramUsers(_state(disk))
     _alter(users, _put("gone"))

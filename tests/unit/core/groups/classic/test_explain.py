@@ -416,7 +416,7 @@ def test_a_follower_never_syncs() -> None:
 
 
 def test_the_leader_never_syncs() -> None:
-    """A rebalance whose leader never syncs ends without an assignment; the last one stays."""
+    """A rebalance whose leader never syncs ends without an assignment; the old one stays valid."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     a.join()

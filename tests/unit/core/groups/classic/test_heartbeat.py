@@ -103,7 +103,7 @@ def test_groups_that_are_not_there() -> None:
 
 
 def test_heartbeats_keep_a_member_alive() -> None:
-    """Each heartbeat restarts the session; without a heartbeat it ends exactly at its deadline."""
+    """Each heartbeat restarts the session; without heartbeats a session ends at its deadline."""
     context = GroupContext()
     (a,) = context.stable("A")
     for _ in range(5):

@@ -21,7 +21,7 @@ def test_the_hashes_are_kafkas(case: Hashed) -> None:
 
 
 def test_topics_that_do_not_exist_do_not_count() -> None:
-    """Nonexistent topics do not change the metadata hash; without existing topics it is 0."""
+    """Nonexistent topics do not change the metadata hash; the hash without topics is 0."""
     nothing = NoTopics()
     assert run_all(metadata_hash(["nowhere"], nothing)) == 0
     assert [*nothing.listed_topics()] == []

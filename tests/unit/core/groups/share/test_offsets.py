@@ -75,7 +75,7 @@ def test_offsets_of_an_empty_group() -> None:
 
 
 def test_what_cannot_be_altered() -> None:
-    """Unknown topics come first in the response; those without partitions are omitted."""
+    """Unknown topics come first in the response; unknown topics without partitions are omitted."""
     t = ShareContext()
     answer = t.alter({"one": {0: 1, 1: 1}, "no-such": {0: 1}, "nor-this": {}, "two": {1: 3}})
     assert answered(answer) == [

@@ -24,7 +24,7 @@ MEMBER_ID_REQUIRED = 79
 
 
 class ClassicMember:
-    """A member with the last `id`, `generation` and `owned` that it got."""
+    """A member; `id`, `generation` and `owned` are the last values that it got."""
 
     def __init__(
         self,

@@ -119,7 +119,7 @@ def identities(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_with_pending_ids(t: Stage) -> None:
-    """A group with only a pending member id is deleted, and then the id is used."""
+    """A group with only pending member ids is deleted; then a leave and a join use those ids."""
     t.reach("empty", "A")
     x, y = t.member("X"), t.member("Y")
     x.join_now()

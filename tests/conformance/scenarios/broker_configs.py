@@ -260,7 +260,7 @@ def min_insync_replicas(t: Stage) -> None:
 
 @AREA.each(scope=["one", "all"])
 def scopes(t: Stage, scope: str) -> None:
-    """Which configs cannot be set for {scope}: static, listener and custom ones?"""
+    """Which static, listener and unknown configs can be set? Scope of the change: {scope}."""
     clean(t)
     name = NODE if scope == "one" else ALL
     for key, value in (

@@ -338,7 +338,7 @@ def created_and_matched_in_the_end(t: Stage) -> None:
 
 @AREA.scenario
 def matched_later_than_nothing(t: Stage) -> None:
-    """An expression without matches also waits ten seconds."""
+    """An expression that matched nothing is matched again only after ten seconds."""
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
     resolved(t)

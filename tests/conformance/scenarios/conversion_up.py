@@ -406,7 +406,7 @@ def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
 
 @AREA.each(who=["M never joins again", "M falls silent"])
 def classic_member_stays_behind(t: Stage, who: str) -> None:
-    """{who} after the conversion: consumer A gets all partitions."""
+    """{who} after the conversion and is removed; consumer A gets all partitions."""
     if who == "M never joins again":
         m = stable_m(t, rebalance_timeout_ms=t.ms(700))
     else:

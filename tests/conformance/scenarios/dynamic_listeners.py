@@ -184,7 +184,7 @@ def protocol_maps(t: Stage) -> None:
 
 @AREA.scenario
 def come_and_go(t: Stage) -> None:
-    """A listener opens at once, and its connections are closed when it is removed."""
+    """An added listener opens at once; its connections are closed when the listener is removed."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:PLAINTEXT")
     x.alter("only checked", (LISTENERS, SET, x.at("X")), protocols, check=True)

@@ -97,7 +97,7 @@ def other_acknowledgements(t: Stage, kind: str) -> None:
 
 @AREA.each(partitions=[1, 2, 4])
 def partitions_of_the_queue(t: Stage, partitions: int) -> None:
-    """To which partitions of a queue with {partitions} do the records of three partitions go?"""
+    """Which partitions of the queue, {partitions} in all, get the records of three partitions?"""
     queue = dlq.queue(t, partitions)
     (topic, _), a = dlq.reader_of(t, queue, partitions=3)
     places = [(topic, index) for index in range(3)]

@@ -85,7 +85,7 @@ def first_offset_of_a_log_without_a_start(t: Stage, reset: str) -> None:
 
 @AREA.each(acquired=["all", "none", "some released"], offset=[2, 3, 5])
 def records_deleted(t: Stage, acquired: str, offset: int) -> None:
-    """The log start offset rises to {offset}; batches of 3 and 3, {acquired} of them acquired."""
+    """The log start offset rises to {offset} in a log of 3 and 3 records; acquired: {acquired}."""
     place, a = reader(t, (3, 3))
     if acquired == "none":
         a.nothing(place, max_records=0)

@@ -105,7 +105,7 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
 def test_a_client_that_means_another_broker(
     cluster_id: str | None, node_id: int, error: int
 ) -> None:
-    """A wrong cluster or node gets REBOOTSTRAP_REQUIRED; a request needs both ids or neither."""
+    """A wrong cluster or node id gets REBOOTSTRAP_REQUIRED; a request needs both ids or neither."""
     answer = ask(5, cluster_id=cluster_id, node_id=node_id)
     assert answer.error_code == error
     assert bool(answer.api_keys) == (error == 0)

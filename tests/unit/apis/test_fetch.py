@@ -93,7 +93,7 @@ def test_the_limit_of_a_request() -> None:
 
 
 def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> None:
-    """Empty partitions do not count as the first batch, which may exceed the limits."""
+    """The first batch of a fetch may exceed the limits, also after empty partitions."""
     made = broker()
     fill(made, "u", 0)
     assert brief(ask(made, ("t", 0, 0, 1), ("u", 0, 0, 1))) == [

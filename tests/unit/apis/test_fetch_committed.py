@@ -145,7 +145,7 @@ def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
 
 
 def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
-    """Unreadable data from before the wait counts towards min_bytes once a marker follows."""
+    """Records from before the wait count towards min_bytes once a marker makes them readable."""
     stage = Stage()
     stage.send(1, BIG)
     call = stage.park(0, min_bytes=1000)

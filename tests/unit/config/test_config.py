@@ -239,7 +239,7 @@ def test_strict_refuses_an_unknown_name(source: str) -> None:
 
 
 def test_the_other_names_are_kafkas() -> None:
-    """The names without effect are exactly the Kafka broker settings that our table lacks."""
+    """The settings listed as without effect are exactly the Kafka settings that our table lacks."""
     assert KAFKAS["broker"].keys() - SETTINGS.keys() == OF_KAFKA
 
 

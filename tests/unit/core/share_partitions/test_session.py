@@ -102,7 +102,7 @@ def test_nothing_is_kept_of_a_group_without_sessions() -> None:
 
 
 def test_so_many_sessions() -> None:
-    """A session beyond the limit is refused, but a member may restart its own."""
+    """A session beyond the limit is refused, but a member may restart its own session."""
     cache = ShareSessionCache(2)
     opened(cache, A, "a")
     opened(cache, B, "b")

@@ -102,7 +102,7 @@ def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: B
 def test_batches_that_cannot_be_combined(
     so_far: Batches, new: Batches, start_offset: int, is_refused: bool
 ) -> None:
-    """An inverted batch can be kept alone, but not combined with another batch."""
+    """A batch whose last offset is below its first is only kept if it is the only batch."""
     kept, added = ([StateBatch(*one) for one in batches] for batches in (so_far, new))
     assert cannot_combine(kept, added, start_offset) == is_refused
 

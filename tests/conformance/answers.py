@@ -48,7 +48,7 @@ class Answers(NamedTuple):
 
     @classmethod
     def gather(cls, runs: Sequence[Mapping[str, Transcript]]) -> Self:
-        """Keep the answers on which all runs agree."""
+        """Return the answers on which all runs agree, and the names of the other scenarios."""
         kept, unstable = {}, []
         for name, steps in sorted(runs[0].items()):
             odd = not steps or any(label in UNFINISHED for label, _ in steps)
@@ -60,13 +60,13 @@ class Answers(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file of `write`."""
+        """Return the answers from a file of `write`."""
         stored = json.loads(path.read_text())
         return cls(stored["answers"], stored["unstable"])
 
     @classmethod
     def recorded(cls) -> Self:
-        """Read all files."""
+        """Return the answers from all files."""
         kept: dict[str, Transcript] = {}
         unstable = []
         for path in answers_files():
@@ -78,7 +78,7 @@ class Answers(NamedTuple):
         return cls(kept, unstable)
 
     def over(self, older: Answers) -> Self:
-        """Return these answers, plus older answers of scenarios that were not played now."""
+        """Return these answers, plus the older answers of scenarios that were not played."""
         played = self.kept.keys() | set(self.unstable)
         kept = {name: steps for name, steps in older.kept.items() if name not in played}
         unstable = [name for name in older.unstable if name not in played]
@@ -96,9 +96,9 @@ class Answers(NamedTuple):
         path.write_text(f'{{"unstable": {unstable},\n"answers": {{\n{scenarios}\n}}}}\n')
 
     def write_all(self, directory: Path | None = None) -> None:
-        """Write the answers to the files of their scenarios; answers that are not given stay.
+        """Write the answers to the files of their scenarios, or to files in `directory`.
 
-        With a directory the files are written there.
+        Stored answers of other scenarios stay.
         """
         tables: set[str] = set()
         for file in data_files():

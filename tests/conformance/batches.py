@@ -35,7 +35,8 @@ def build(
 ) -> bytes:
     """Return a batch of format 2 with records of the same small value.
 
-    Its timestamp is in the past, so that the marker of its transaction has a higher one.
+    The batch's timestamp is in the past, so that the marker of its transaction has a higher
+    timestamp.
     """
     timestamp_ms = int(time.time() * 1000) - 1000
     # Each record: length, attributes, timestamp delta, offset delta, no key, value, no headers

@@ -37,11 +37,11 @@ class Calls(Recording):
     # ---- connections
 
     def conn(self) -> Conn:
-        """Open a connection."""
+        """Open and return a connection to the broker."""
         return self.connected((self.env.host, self.env.port), "CONNECT")
 
     def connected(self, address: tuple[str, int], label: str) -> Conn:
-        """Open a connection to an address; a failure is recorded with a label."""
+        """Open and return a connection to an address; a failure is recorded with a label."""
         timeout = min(timing.ANSWER_SECONDS * timing.scale, self.left())
         try:
             connection = Conn(*address, timeout=timeout)
@@ -75,7 +75,7 @@ class Calls(Recording):
         client_id: str | None = CLIENT_ID,
         member: Learner | None = None,
     ) -> Pending:
-        """Send a request without waiting for its answer."""
+        """Send a request and return it, without waiting for its answer."""
         conn.corr += 1
         pending = Pending(conn, api, ver, body, label or f"{api} v{ver}", member)
         conn.pendings.append(pending)
@@ -83,7 +83,10 @@ class Calls(Recording):
         return pending
 
     def got(self, *pendings: Pending, timeout: float = timing.ANSWER_SECONDS) -> Any:
-        """Wait for all answers, then record them in the given order."""
+        """Wait for all answers, record them in the given order, and return them.
+
+        A single answer is returned without a list.
+        """
         end = timing.deadline(timeout)
         for pending in pendings:
             if not pending.poll(max(0.001, min(end - time.monotonic(), self.left()))):
@@ -138,11 +141,11 @@ class Calls(Recording):
         return pending.raw
 
     def ask(self, api: str, ver: int, body: Mapping[str, Any], label: str | None = None) -> Any:
-        """Like `call`, on the connection `ctl`."""
+        """Like `call`, return the answer to a request on the connection `ctl`."""
         return self.call(self.ctl, api, ver, body, label)
 
     def quiet(self, api: str, ver: int, body: Mapping[str, Any], conn: Conn | None = None) -> Any:
-        """Like `ask`, but unrecorded, except for a missing answer."""
+        """Like `ask`, return the answer to a request, but record only a missing answer."""
         try:
             return self.silently(self.call, conn or self.ctl, api, ver, body)
         except Abort:
@@ -150,7 +153,7 @@ class Calls(Recording):
             raise
 
     def raw(self, api: str, ver: int, body: Mapping[str, Any]) -> Any:
-        """Like `quiet`, but a closed connection ends the scenario."""
+        """Like `quiet`, return the answer to a request; a missing answer ends the scenario."""
         answer = self.quiet(api, ver, body)
         if not isinstance(answer, dict):
             self.rec(f"{api} v{ver}", answer)
@@ -158,7 +161,7 @@ class Calls(Recording):
         return answer
 
     def silently(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function unrecorded."""
+        """Call a function unrecorded and return its result."""
         was, self.recording = self.recording, False
         try:
             return call(*arguments, **options)
@@ -166,7 +169,10 @@ class Calls(Recording):
             self.recording = was
 
     def setup(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a function unrecorded, then pause. Raises Setup if an answer is missing."""
+        """Call a function unrecorded, pause, and return the function's result.
+
+        Raises Setup if an answer is missing.
+        """
 
         def prepare() -> Any:
             result = call(*arguments, **options)
@@ -188,10 +194,10 @@ class Calls(Recording):
         return {"group_state": f"?{answer}", "members": []}
 
     def state(self, group: str | None = None, label: str = "state") -> Any:
-        """Record what DescribeGroups and ListGroups show of a group once it has come to rest.
+        """Record and return the group's state after two equal descriptions.
 
-        Kafka answers both from what is committed to its log, some milliseconds late, so two equal
-        descriptions in a row are needed.
+        DescribeGroups and ListGroups follow Kafka's committed log with a delay of some
+        milliseconds.
         """
         group = self._named(group)
         self.nap(0.05 * timing.scale)
@@ -228,7 +234,7 @@ class Calls(Recording):
         return None
 
     def until(self, *states: str, timeout: float = 4.0, group: str | None = None) -> Any:
-        """Wait, unrecorded, until the group is in one of the states; return it."""
+        """Wait, unrecorded, until the group is in one of the states; return that state."""
         end = timing.deadline(timeout)
         while True:
             state = self.describe(group).get("group_state")
@@ -249,7 +255,10 @@ class Calls(Recording):
         label: str | None = None,
         **fields: Any,
     ) -> Any:
-        """Send OffsetFetch (version 0 to 7) and record the answer; without topics, fetch all."""
+        """Send OffsetFetch (version 0 to 7); record and return the answer.
+
+        Without topics, fetch the offsets of all topics.
+        """
         wanted = None
         if topics is not None:
             wanted = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
@@ -258,7 +267,10 @@ class Calls(Recording):
         )
 
     def offs(self, group: str | None = None, label: str = "offsets") -> Any:
-        """Record all committed offsets of a group: [offset, leader epoch, metadata, any error]."""
+        """Record and return a group's committed offsets.
+
+        Each is [offset, leader epoch, metadata, any error].
+        """
         answer = self.quiet("OffsetFetch", 7, {"group_id": self._named(group), "topics": None})
         if not isinstance(answer, dict) or "topics" not in answer:
             return self.rec(label, str(answer))
@@ -285,7 +297,10 @@ class Calls(Recording):
         label: str | None = None,
         **fields: Any,
     ) -> Any:
-        """Send OffsetCommit of (topic, partition, offset[, metadata[, leader epoch]])."""
+        """Send OffsetCommit of (topic, partition, offset[, metadata[, leader epoch]]).
+
+        Record and return the answer.
+        """
         body = {
             "group_id": self._named(group),
             "generation_id_or_member_epoch": gen,

@@ -24,7 +24,7 @@ MEMBER_ID_REQUIRED = 79
 
 
 class ClassicMember:
-    """A member with the last `id`, `generation` and `owned` that it got."""
+    """A member; `id`, `generation` and `owned` are the last values that it got."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ClassicMember:
     def join(
         self, *, version: int | None = None, owned: Shares | None = None, **fields: Any
     ) -> Any:
-        """Send a JoinGroup without waiting for the answer."""
+        """Send a JoinGroup and return it, without waiting for the answer."""
         used = self.version if version is None else version
         held = self.owned if owned is None else owned
         metadata = self.metadata
@@ -90,12 +90,15 @@ class ClassicMember:
         return self.t.send(self._joining, "JoinGroup", used, body | fields, "", client_id, self)
 
     def answered(self, pending: Pending, note: str = "joins") -> Any:
-        """Wait for the answer to a JoinGroup, and record it."""
+        """Wait for the answer to a JoinGroup; record and return it."""
         silently(self.t, self.t.got, pending)
         return self._joined(pending.raw, note)
 
     def join_now(self, note: str = "joins", **options: Any) -> Any:
-        """Send a JoinGroup with an immediate answer, and record it; a new member gets its id."""
+        """Send a JoinGroup with an immediate answer; record and return the answer.
+
+        A new member gets its id first.
+        """
         pending = self.join(**options)
         silently(self.t, self.t.got, pending)
         raw = pending.raw
@@ -130,7 +133,7 @@ class ClassicMember:
     def sync(
         self, shares: Mapping[str, Shares] | None = None, *, version: int = 5, **fields: Any
     ) -> Any:
-        """Send a SyncGroup; the leader passes the assignments by member name."""
+        """Send a SyncGroup and return it; the leader passes the assignments by member name."""
         ids = {self.t.sub(one): one for one in self.seen}
         assignments = [
             {"member_id": ids.get(name, name), "assignment": assignment(share)}
@@ -148,7 +151,7 @@ class ClassicMember:
         return self.t.send(self._joining, "SyncGroup", version, body | fields)
 
     def synced(self, pending: Pending, note: str = "syncs") -> Any:
-        """Wait for the answer to a SyncGroup, and record it."""
+        """Wait for the answer to a SyncGroup; record and return it."""
         silently(self.t, self.t.got, pending)
         raw, label = pending.raw, f"{self.name} {note}"
         if not isinstance(raw, dict):
@@ -162,7 +165,7 @@ class ClassicMember:
     def sync_now(
         self, note: str = "syncs", shares: Mapping[str, Shares] | None = None, **options: Any
     ) -> Any:
-        """Send a SyncGroup with an immediate answer, and record it."""
+        """Send a SyncGroup with an immediate answer; record and return the answer."""
         return self.synced(self.sync(shares, **options), note)
 
     def rejoin(self, note: str = "joins again") -> None:
@@ -171,7 +174,7 @@ class ClassicMember:
         self.sync_now()
 
     def beat(self, note: str = "beats", *, version: int = 4, **fields: Any) -> Any:
-        """Send a Heartbeat and record the error."""
+        """Send a Heartbeat; record and return the error."""
         body = {
             "group_id": self.t.g,
             "generation_id": self.generation,
@@ -183,7 +186,10 @@ class ClassicMember:
         return self.t.rec(f"{self.name} {note}", shown)
 
     def leave(self, note: str = "leaves", *, version: int = 5, **fields: Any) -> Any:
-        """Send LeaveGroup; record the error, from version 3 on [error, errors of members]."""
+        """Send LeaveGroup; record and return the error.
+
+        From version 3 on the recorded form is [error, errors of members].
+        """
         body: dict[str, Any] = {"group_id": self.t.g}
         if version < 3:
             body["member_id"] = self.id
@@ -201,11 +207,11 @@ class ClassicMember:
     # ---- JoinGroup responses
 
     def learn_id(self, member_id: str) -> None:
-        """See `Learner`."""
+        """Store the member id."""
         self.id = member_id
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """See `Learner`."""
+        """Store the values of a JoinGroup response."""
         self.generation = answer["generation_id"]
         self.leads = answer["leader"] == answer["member_id"]
         self.protocol = answer.get("protocol_name")
@@ -235,7 +241,7 @@ def round_of(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> N
 
 
 def stable(t: Stage, shares: Mapping[str, Shares], *group: ClassicMember) -> None:
-    """Create a Stable classic group of these members with the assignments by name, unrecorded."""
+    """Create a Stable classic group with the given assignments by member name, unrecorded."""
     for size in range(1, len(group) + 1):
         round_of(t, shares, *group[:size])
 

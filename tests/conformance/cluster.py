@@ -68,23 +68,23 @@ class OurCluster:
         }
 
     def move(self, topic: str, partition: int, node_id: int) -> None:
-        """See `Cluster.move`."""
+        """Make a broker the leader of a partition."""
         self._ask(f"/partitions/{topic}/{partition}/move?to={node_id}")
 
     def stop(self, node_id: int) -> None:
-        """See `Cluster.stop`."""
+        """Stop a broker."""
         self._ask(f"/brokers/{node_id}/stop")
 
     def start(self, node_id: int) -> None:
-        """See `Cluster.start`."""
+        """Start a stopped broker."""
         self._ask(f"/brokers/{node_id}/start")
 
     def suspend(self, node_id: int) -> None:
-        """See `Cluster.suspend`. Our brokers share a process, so the broker is stopped instead."""
+        """Make a broker unresponsive by stopping it, because our brokers share a process."""
         self.stop(node_id)
 
     def resume(self, node_id: int) -> None:
-        """See `Cluster.resume`."""
+        """Let a suspended broker answer again."""
         self.start(node_id)
 
     def _ask(self, path: str) -> None:
@@ -99,7 +99,7 @@ def our_cluster(directory: Path) -> Iterator[Cluster]:
 
 
 def environment_of(cluster: Cluster) -> Environment:
-    """Create and load both coordinator topics; return the state that the scenarios share."""
+    """Create and load both coordinator topics; return the environment of the scenarios."""
     host, port = cluster.addresses[1]
     environment = Environment(host, port)
     environment.cluster = cluster

@@ -186,6 +186,6 @@ class Scope:
         return _SYMBOL.sub(lambda symbol: self._named(symbol[0]), str(value))
 
     def _named(self, symbol: str) -> str:
-        """Return the value with this symbol; the symbol if there is none."""
+        """Return the value recorded as this symbol, or the symbol itself if no value has it."""
         values = [value for value, name in self.t.subst.items() if name == symbol]
         return values[-1] if values else symbol

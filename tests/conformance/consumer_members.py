@@ -80,7 +80,7 @@ class ConsumerMember:
         adopt: bool = True,
         **fields: Any,
     ) -> Any:
-        """Send ConsumerGroupHeartbeat with the given fields, and record the answer."""
+        """Send ConsumerGroupHeartbeat with the given fields; record and return the answer."""
         used = self.version if version is None else version
         body = {
             "group_id": self.group,
@@ -105,37 +105,37 @@ class ConsumerMember:
         return answer
 
     def join(self, note: str = "joins", **fields: Any) -> Any:
-        """Send the first heartbeat: epoch 0 and all fields."""
+        """Send the first heartbeat, with epoch 0 and all fields; return the answer."""
         first = {**self.joining, "member_epoch": 0, "topic_partitions": []}
         return self.beat(note, **first | fields)
 
     def full(self, note: str = "says everything", **fields: Any) -> Any:
-        """Send a heartbeat with all fields, like a client after an error."""
+        """Send a heartbeat with all fields, like a client after an error; return the answer."""
         everything = {**self.joining, "topic_partitions": partitions_by_id(self.t, self.owned)}
         return self.beat(note, **everything | fields)
 
     def ack(self, note: str = "owns what it was told", **fields: Any) -> Any:
-        """Send a heartbeat that reports the last assignment as owned."""
+        """Send a heartbeat that reports the last assignment as owned; return the answer."""
         return self.beat(note, owned=self.owned, **fields)
 
     def own(self, owned: Owned, note: str = "", **fields: Any) -> Any:
-        """Send a heartbeat that reports these partitions as owned."""
+        """Send a heartbeat that reports these partitions as owned; return the answer."""
         listed = {self.t.sub(topic): list(indexes) for topic, indexes in owned.items()}
         return self.beat(note or f"owns {listed}", owned=owned, **fields)
 
     def subscribe(self, *topics: str, note: str = "", **fields: Any) -> Any:
-        """Send a heartbeat with another subscription."""
+        """Send a heartbeat with another subscription; return the answer."""
         self.joining["subscribed_topic_names"] = list(topics)
         names = ", ".join(self.t.sub(one) for one in topics) or "nothing"
         label = note or f"subscribes to {names}"
         return self.beat(label, subscribed_topic_names=list(topics), **fields)
 
     def leave(self, note: str = "leaves", **fields: Any) -> Any:
-        """Leave for good, with epoch -1."""
+        """Leave for good, with epoch -1; return the answer."""
         return self.beat(note, **{"member_epoch": LEAVE, "adopt": False} | fields)
 
     def leave_for_a_while(self, note: str = "leaves for a while", **fields: Any) -> Any:
-        """Leave temporarily as a static member, with epoch -2."""
+        """Leave temporarily as a static member, with epoch -2; return the answer."""
         return self.beat(note, **{"member_epoch": LEAVE_FOR_A_WHILE, "adopt": False} | fields)
 
     def again(self, name: str, **options: Any) -> Self:
@@ -156,9 +156,9 @@ class ConsumerMember:
         return self
 
     def until(self, true: Callable[[], bool], seconds: float = 5.0, *others: Self) -> bool:
-        """Acknowledge assignments of this and other members, unrecorded, until a condition holds.
+        """Acknowledge assignments, unrecorded, until a condition holds; return whether it did.
 
-        A timeout is recorded.
+        The members are this one and `others`. A timeout is recorded.
         """
         end = timing.deadline(seconds)
         while not true():
@@ -171,7 +171,7 @@ class ConsumerMember:
         return True
 
     def until_fenced(self, seconds: float = 5.0, *, acks: bool = False) -> bool:
-        """Send heartbeats, unrecorded, until one is refused."""
+        """Send heartbeats, unrecorded, until one is refused; return whether one was refused."""
         end = timing.deadline(seconds)
         while time.monotonic() < end:
             answer = silently(self.t, self.ack if acks else self.beat)
@@ -233,10 +233,10 @@ def stable(t: Stage, *group: ConsumerMember) -> None:
 
 
 def reach(t: Stage, state: str, a: ConsumerMember, b: ConsumerMember | None = None) -> None:
-    """Bring the group into a state, unrecorded; A is a member unless the state is Empty.
+    """Bring the group into a state, unrecorded; A is a member except in the state Empty.
 
-    Reconciling and Assigning need a second member, B. In Reconciling, A must still revoke
-    partitions for B. In Assigning, B has left and no new target has been computed.
+    The states Reconciling and Assigning need a second member, B. In Reconciling, A must still
+    revoke partitions for B. In Assigning, B has left and no new target has been computed.
     """
     silently(t, a.join)
     silently(t, a.ack)
@@ -272,7 +272,7 @@ def settle(t: Stage, *group: ConsumerMember, seconds: float = 5.0) -> None:
 
 
 def silently(t: Stage, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call a function unrecorded; unlike `setup`, do not pause afterwards."""
+    """Call a function unrecorded and return its result; unlike `setup`, do not pause afterwards."""
     was, t.recording = t.recording, False
     try:
         return call(*arguments, **options)
@@ -296,7 +296,7 @@ def shown_assignment(t: Stage, assignment: dict[str, Any] | None) -> dict[str, l
 
 
 def look(t: Stage, label: str = "group", group: str | None = None) -> Any:
-    """Record epochs, target epochs and members from ConsumerGroupDescribe in short form."""
+    """Record and return epochs and members from ConsumerGroupDescribe in short form."""
     seen = described(t, group)
     if seen["error_code"]:
         return t.rec(label, error(seen["error_code"]))
@@ -314,7 +314,7 @@ def look(t: Stage, label: str = "group", group: str | None = None) -> Any:
 
 
 def look_closely(t: Stage, label: str = "members", group: str | None = None) -> Any:
-    """Record the members from ConsumerGroupDescribe without epochs and partitions."""
+    """Record and return members from ConsumerGroupDescribe, without epochs and partitions."""
     seen = described(t, group)
     fields = ("instance_id", "rack_id", "client_id", "subscribed_topic_regex", "member_type")
     found = {}
@@ -336,7 +336,10 @@ def described(t: Stage, group: str | None = None, version: int = 1) -> Any:
 
 
 def listed(t: Stage, label: str = "listed", group: str | None = None) -> Any:
-    """Record [state, protocol type, type] of the group from ListGroups; null if it is missing."""
+    """Record and return [state, protocol type, type] of the group from ListGroups.
+
+    A missing group is null.
+    """
     wanted = t.g if group is None else group
     found = [one for one in t.raw("ListGroups", 5, {})["groups"] if one["group_id"] == wanted]
     fields = ("group_state", "protocol_type", "group_type")

@@ -27,7 +27,10 @@ def commit(
     instance_id: str | None = None,
     too_long: Collection[Offset] = (),
 ) -> Any:
-    """Send OffsetCommit and record the errors; offsets in `too_long` get too much metadata."""
+    """Send OffsetCommit; record and return the errors.
+
+    Offsets in `too_long` get too much metadata.
+    """
     topics: dict[str, list[dict[str, Any]]] = {}
     for one in offsets or [(t.t3, 0, 1)]:
         topic, index, offset = one
@@ -57,7 +60,7 @@ def commit(
 def commit_of(
     t: Stage, member: ConsumerMember, label: str, *offsets: Offset, **changes: Any
 ) -> Any:
-    """Send OffsetCommit of a member with its epoch."""
+    """Send OffsetCommit of a member with its epoch; record and return the errors."""
     identity: dict[str, Any] = {
         "member_id": member.id,
         "epoch": member.epoch,
@@ -76,7 +79,7 @@ def fetch(
     topics: Sequence[tuple[str, Sequence[int]]] | None = (),
     require_stable: bool = False,
 ) -> Any:
-    """Send OffsetFetch; record the group's error, and the offset or error of each partition.
+    """Send OffsetFetch; record and return the group's error and each offset or error.
 
     The default is <t3>-0; `topics` None fetches all topics.
     """

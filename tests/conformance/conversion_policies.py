@@ -71,7 +71,7 @@ def classic_joins(t: Stage, state: str) -> None:
 
 
 def last_consumer_goes(t: Stage, how: str) -> None:
-    """The last consumer of a mixed group, if the policy permits mixing, goes by: {how}."""
+    """The last consumer leaves a mixed group, if the policy allows such a group; reason: {how}."""
     if how == "session":
         group_settings.use(
             t, consumer_session_timeout_ms=t.ms(700), consumer_heartbeat_interval_ms=100

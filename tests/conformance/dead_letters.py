@@ -44,7 +44,10 @@ def queue(
     prefix: str = "dlq.",
     configs: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a topic, unrecorded: a dead letter queue unless `configs` say otherwise."""
+    """Create a topic, unrecorded, and return its name.
+
+    The topic is a dead letter queue unless `configs` say otherwise.
+    """
     name = queue_name(t, prefix)
     named = {IS_QUEUE: "true"} | dict(configs or {})
     wanted = {
@@ -68,7 +71,10 @@ def reader_of(
     partitions: int = 1,
     configs: Mapping[str, str] | None = None,
 ) -> tuple[Partition, ShareMember]:
-    """Return a partition with these batches, and a member of a group with this queue."""
+    """Create a partition with these batches and a group that uses this queue.
+
+    Return the partition and a member of the group.
+    """
     topic = looks.topic(t, partitions)
     looks.configure(t, EARLIEST | {QUEUE: queue_topic} | dict(configs or {}))
     t.nap(0.1)  # Kafka's components apply the configs one after the other.
@@ -126,7 +132,7 @@ def letters(t: Stage, topic: str, index: int = 0, label: str = "letters") -> Non
 
 
 def shown_letters(t: Stage, topic: str, index: int = 0) -> Any:
-    """Return the recorded form of a queue's records: key, value, headers and oddities."""
+    """Return a queue's records as recorded: timestamp kind, compression, key, value and headers."""
     answer = _fetched(t, topic, index)
     if answer["error_code"]:
         return error(answer["error_code"])

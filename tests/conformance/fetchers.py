@@ -34,7 +34,7 @@ class Fetcher:
         self._connection = t.conn()
 
     def fetch(self, *partitions: Place, note: str = "", **options: Any) -> Any:
-        """Fetch in the session and record the response; see `fetching`."""
+        """Fetch in the session; record and return the response. See `fetching`."""
         return self.fetched(self.fetching(*partitions, note=note, **options))
 
     def fetching(
@@ -47,7 +47,7 @@ class Fetcher:
         wait_ms: int = _WAIT_MS,
         **changes: Any,
     ) -> Pending:
-        """Send a Fetch without waiting; `fields` change its partitions. See `fetched`."""
+        """Send a Fetch and return it, without waiting; `fields` change its partitions."""
         one = {"fetch_offset": offset, "partition_max_bytes": 1 << 20, **(fields or {})}
         body = {
             "max_wait_ms": int(wait_ms * timing.scale),
@@ -67,7 +67,7 @@ class Fetcher:
         return self.t.send(self._connection, "Fetch", self.version, body, label)
 
     def fetched(self, pending: Pending) -> Any:
-        """Wait for the response to a Fetch and record it."""
+        """Wait for the response to a Fetch; record and return it."""
         was, self.t.recording = self.t.recording, False
         try:
             self.t.got(pending)

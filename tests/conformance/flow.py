@@ -152,7 +152,7 @@ class Reader:
 
 
 def wrapped(text: str, indent: str, columns: int = 100) -> list[str]:
-    """Wrap a text at single spaces, if possible into lines of at most `columns` columns."""
+    """Return a text wrapped at single spaces, if possible within `columns` columns."""
     lines, line = [], indent
     for part in re.split(r"(?<! ) (?! )", text):
         if line.strip() and len(line) + 1 + len(part) > columns:

@@ -10,7 +10,10 @@ _FIELDS = ("protocol_type", "group_state", "group_type")
 
 
 def find_coordinator(t: Stage, version: int, label: str | None = None, **fields: Any) -> Any:
-    """Record FindCoordinator; a coordinator in Metadata is shown as "a broker of the cluster"."""
+    """Record and return FindCoordinator's answer.
+
+    A coordinator in Metadata is shown as "a broker of the cluster".
+    """
     answer = t.silently(t.ask, "FindCoordinator", version, fields)
     shown = t.norm(answer) if isinstance(answer, dict) else answer
     if isinstance(answer, dict):
@@ -22,7 +25,7 @@ def find_coordinator(t: Stage, version: int, label: str | None = None, **fields:
 
 
 def list_groups(t: Stage, version: int, label: str = "mine", **fields: Any) -> Any:
-    """Record ListGroups: error, and type, state and kind of the scenario's groups."""
+    """Record and return ListGroups: the error, and each group's type, state and kind."""
     answer = t.quiet("ListGroups", version, fields)
     if not isinstance(answer, dict):
         return t.rec(label, answer)

@@ -24,7 +24,7 @@ def alter(
     validate_only: bool = False,
     version: int = 1,
 ) -> str:
-    """Send IncrementalAlterConfigs of (name, operation, value) and record the error."""
+    """Send IncrementalAlterConfigs of (name, operation, value); record and return the error."""
     name = t.g if group is None else group
     configs = [
         {"name": key, "config_operation": operation, "value": value}
@@ -79,7 +79,10 @@ def described(t: Stage, group: str | None = None, **changes: Any) -> Any:
 
 
 def look(t: Stage, label: str, *keys: str, group: str | None = None, version: int = 4) -> Any:
-    """Record a group's configs as [value, source] by name: `consumer.*` unless keys are given."""
+    """Record and return a group's configs as [value, source] by name.
+
+    Without keys the configs are `consumer.*`.
+    """
     name = t.g if group is None else group
     wanted = list(keys) or None
     resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": wanted}

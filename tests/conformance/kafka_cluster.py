@@ -62,8 +62,8 @@ class KafkaCluster:
     def move(self, topic: str, partition: int, node_id: int) -> None:
         """Make the broker the first of two replicas, and elect the preferred leader.
 
-        Node 2 is a replica only where it leads, so that no other leader waits for node 2 while node
-        2 is suspended.
+        Node 2 is a replica only of the partitions that it leads. Otherwise another leader would
+        wait for node 2 while node 2 is suspended.
         """
         place = kafka.TopicPartition(topic, partition)
 

@@ -115,7 +115,7 @@ def described(t: Stage, name: str, note: str = "") -> None:
 
 
 def show(t: Stage, api: str, version: int, body: dict[str, Any], note: str = "") -> Any:
-    """Send a request and record its answer with the error messages."""
+    """Send a request; record and return its answer with the error messages."""
     answer = t.raw(api, version, body)
     t.rec(f"{api} v{version} {note}".strip(), _shown(t, answer))
     return answer
@@ -130,7 +130,7 @@ def _shown(t: Stage, value: Any) -> Any:
 
 
 def hide_names(t: Stage, text: str) -> str:
-    """Replace the names of the scenario's topics, which differ between runs."""
+    """Return the text with symbols for the scenario's topic names, which differ between runs."""
     for name in t.own_topics:
         text = text.replace(name, t.sub(name))
     return text

@@ -13,8 +13,9 @@ from tests.conformance.subscriptions import Raw, subscription
 class Member:
     """A consumer with two connections, because a parked answer blocks its connection.
 
-    `c` has JoinGroup and SyncGroup, `h` the other requests. With the protocol type consumer,
-    metadata is the name of a topic and is sent as a subscription to that topic, unless it is `Raw`.
+    `c` sends JoinGroup and SyncGroup; `h` sends all other requests. With the protocol type
+    consumer, metadata is the name of a topic and is sent as a subscription to that topic, unless it
+    is `Raw`.
     """
 
     def __init__(
@@ -60,17 +61,17 @@ class Member:
 
     @property
     def h(self) -> Conn:
-        """Return the connection of the other requests."""
+        """Return the connection for all requests except JoinGroup and SyncGroup."""
         if self._rest is None or self._rest.closed:
             self._rest = self.t.conn()
         return self._rest
 
     def learn_id(self, member_id: str) -> None:
-        """See `Learner`."""
+        """Store the member id."""
         self.id = member_id
 
     def learn(self, answer: Mapping[str, Any]) -> None:
-        """See `Learner`."""
+        """Store the values of a JoinGroup response."""
         self.gen = answer["generation_id"]
         self.leader = answer["leader"] == answer["member_id"]
         self.proto = answer.get("protocol_name")
@@ -81,7 +82,7 @@ class Member:
     def join(
         self, v: int | None = None, note: str = "", conn: Conn | None = None, **fields: Any
     ) -> Pending:
-        """Send JoinGroup without waiting for its answer."""
+        """Send JoinGroup and return it, without waiting for the answer."""
         version = self.v if v is None else v
         body = {
             "group_id": self.group,
@@ -103,7 +104,7 @@ class Member:
         )
 
     def join_now(self, v: int | None = None, note: str = "", **fields: Any) -> Any:
-        """Send JoinGroup, wait for the answer, and record it."""
+        """Send JoinGroup; wait for the answer, record and return it."""
         return self.t.got(self.join(v, note, **fields))
 
     def get_id(self) -> None:
@@ -119,7 +120,10 @@ class Member:
         conn: Conn | None = None,
         **fields: Any,
     ) -> Pending:
-        """Send SyncGroup without waiting; by default a leader assigns `asg-A` to member A."""
+        """Send SyncGroup and return it, without waiting for the answer.
+
+        By default a leader assigns `asg-A` to member A.
+        """
         version = self.sync_v if v is None else v
         if assign is None:
             names = {one: self.t.subst.get(one, one) for one in self.seen if self.leader}
@@ -143,11 +147,11 @@ class Member:
         return self.t.send(conn or self.c, "SyncGroup", version, body, label)
 
     def sync_now(self, v: int | None = None, note: str = "", **fields: Any) -> Any:
-        """Send SyncGroup, wait for the answer, and record it."""
+        """Send SyncGroup; wait for the answer, record and return it."""
         return self.t.got(self.sync(v, note, **fields))
 
     def hb(self, v: int = 3, note: str = "", **fields: Any) -> Any:
-        """Send Heartbeat, and record the answer."""
+        """Send Heartbeat; record and return the answer."""
         body = {
             "group_id": self.group,
             "generation_id": self.gen,
@@ -158,7 +162,7 @@ class Member:
         return self.t.call(self.h, "Heartbeat", v, body, self._label("Heartbeat", v, note))
 
     def leave(self, v: int = 2, note: str = "", **fields: Any) -> Any:
-        """Send LeaveGroup, and record the answer."""
+        """Send LeaveGroup; record and return the answer."""
         body: dict[str, Any] = {"group_id": self.group}
         if v < 3:
             body["member_id"] = self.id
@@ -170,7 +174,7 @@ class Member:
     def commit(
         self, offsets: Sequence[tuple[Any, ...]], v: int = 7, note: str = "", **options: Any
     ) -> Any:
-        """Send OffsetCommit as this member, and record the answer."""
+        """Send OffsetCommit as this member; record and return the answer."""
         identity: dict[str, Any] = {"gen": self.gen, "member": self.id, "inst": self.inst} | options
         label = self._label("OffsetCommit", v, note)
         return self.t.commit(offsets, v, group=self.group, conn=self.h, label=label, **identity)

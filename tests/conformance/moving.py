@@ -1,4 +1,4 @@
-"""Producers, topics and groups in cluster scenarios, and moving their coordinators.
+"""Producers, topics and groups in cluster scenarios, and helpers that move coordinators.
 
 By default data and groups are on broker 1, and the transaction coordinator is on another broker.
 """
@@ -85,7 +85,7 @@ class MovingProducer(Producer):
         self.t.send(self.t.connect(self.coordinator), "EndTxn", version, body)
 
     def named_by(self, node: int) -> list[Any]:
-        """Return error and node id of the coordinator from FindCoordinator, unrecorded."""
+        """Return error and coordinator id in a broker's FindCoordinator answer, unrecorded."""
         body = {"key_type": _TRANSACTION, "coordinator_keys": [self.transactional_id]}
         answer = self.t.quiet("FindCoordinator", 4, body, self.t.connect(node))["coordinators"][0]
         return [ErrorCode(answer["error_code"]).name, answer["node_id"]]
@@ -139,7 +139,7 @@ def topic(t: Stage, *replicas: tuple[int, ...], suffix: str = "own") -> str:
 
 
 def lead(t: Stage, name: str, index: int, node_id: int) -> None:
-    """Wait until a broker answers as leader of a partition, and all brokers know."""
+    """Wait until all brokers know the leader of a partition, and the leader serves requests."""
     asked = {"topics": [{"name": name, "topic_id": bytes(16)}]}
     for node in NODES:
         while True:

@@ -44,7 +44,10 @@ class OffsetProducer:
         return answer
 
     def add(self, v: int = 1, note: str = "", **fields: Any) -> Any:
-        """Repeat AddOffsetsToTxn until the markers of the last transaction are written."""
+        """Send AddOffsetsToTxn; record and return the answer.
+
+        The request is repeated until the markers of the last transaction are written.
+        """
         body = self._body({"group_id": self.t.g, **fields})
         answer = self._retried("AddOffsetsToTxn", v, body, (_CONCURRENT_TRANSACTIONS,))
         return self._record("AddOffsetsToTxn", v, answer, note)
@@ -52,12 +55,12 @@ class OffsetProducer:
     def commit(
         self, offsets: Sequence[tuple[Any, ...]], v: int = 2, note: str = "", **fields: Any
     ) -> Any:
-        """Send TxnOffsetCommit, and record the answer."""
+        """Send TxnOffsetCommit; record and return the answer."""
         body = self._body({"group_id": self.t.g, "topics": commit_topics(offsets), **fields})
         return self.t.ask("TxnOffsetCommit", v, body, self._label("TxnOffsetCommit", v, note))
 
     def end(self, committed: bool = True, v: int = 1, note: str = "", **fields: Any) -> Any:
-        """Send EndTxn, and record the answer."""
+        """Send EndTxn; record and return the answer."""
         body = self._body({"committed": committed, **fields})
         word = "commit" if committed else "abort"
         return self.t.ask("EndTxn", v, body, self._label("EndTxn", v, f"{word} {note}".strip()))

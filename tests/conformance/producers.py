@@ -94,7 +94,7 @@ class Producer:
         self.produce(where)
 
     def fence(self, name: str = "Q") -> Self:
-        """Start another instance, which ends the open transaction and takes over the id."""
+        """Start and return another instance, which ends the open transaction."""
         other = self.again(name)
         other.init()
         if other.epoch < 0:
@@ -129,7 +129,10 @@ class Producer:
     def init(
         self, note: str = "", *, version: int | None = None, adopt: bool = True, **changes: Any
     ) -> Any:
-        """Send InitProducerId, by default of a new producer; record [error, id, epoch]."""
+        """Send InitProducerId, by default of a new producer; return the answer.
+
+        The step is recorded as [error, id, epoch].
+        """
         body = {
             "transactional_id": self.transactional_id,
             "transaction_timeout_ms": self.timeout_ms,
@@ -141,7 +144,7 @@ class Producer:
         return answer
 
     def init_again(self, note: str = "", **changes: Any) -> Any:
-        """Send InitProducerId with the producer's id and epoch (KIP-360)."""
+        """Send InitProducerId with the producer's id and epoch (KIP-360); return the answer."""
         identity = {"producer_id": self.producer_id, "producer_epoch": self.epoch}
         return self.init(note, **identity | changes)
 
@@ -154,7 +157,10 @@ class Producer:
         verify_only: bool = False,
         **changes: Any,
     ) -> Any:
-        """Send AddPartitionsToTxn; record an error per partition, from v4 on [error, errors]."""
+        """Send AddPartitionsToTxn; return the answer.
+
+        An error per partition is recorded, from version 4 on [error, errors].
+        """
         version = self.versions["AddPartitionsToTxn"] if version is None else version
         topics = [{"name": name, "partitions": ps} for name, ps in by_topic(partitions)]
         fields = {**self._identity(changes), "topics": topics}
@@ -166,7 +172,7 @@ class Producer:
         return self._ask("AddPartitionsToTxn", version, body, note, self._of_partitions)
 
     def add_offsets(self, note: str = "", *, version: int | None = None, **changes: Any) -> Any:
-        """Send AddOffsetsToTxn of the scenario's group; record the error."""
+        """Send AddOffsetsToTxn of the scenario's group; record the error and return the answer."""
         body = {"group_id": self.t.g, **self._identity(changes)}
         return self._ask("AddOffsetsToTxn", version, body, note, _error_of)
 
@@ -182,10 +188,10 @@ class Producer:
         acks: int = -1,
         **changes: Any,
     ) -> Any:
-        """Produce a batch to each partition; record [error, base offset] per partition.
+        """Produce a batch to each partition; return the answer.
 
-        Offsets in topics that scenarios share are left out. `changes` apply to the request and to
-        the fields of batches.
+        The step is recorded as [error, base offset] per partition, without offsets in topics that
+        scenarios share. `changes` apply to the request and to the fields of batches.
         """
         identity = self._identity(changes)
         transactional_id = identity.pop("transactional_id")
@@ -227,7 +233,10 @@ class Producer:
         version: int | None = None,
         **changes: Any,
     ) -> Any:
-        """Send TxnOffsetCommit of (topic, partition, offset[, metadata]); record the errors."""
+        """Send TxnOffsetCommit of (topic, partition, offset[, metadata]); return the answer.
+
+        The errors are recorded.
+        """
         topics = commit_topics(offsets)
         body = {"group_id": self.t.g, "topics": topics, **self._identity(changes)}
         return self._ask("TxnOffsetCommit", version, body, note, self._of_offsets)
@@ -241,7 +250,10 @@ class Producer:
         adopt: bool = True,
         **changes: Any,
     ) -> Any:
-        """Send EndTxn; record [error], from version 5 on [error, next id, next epoch]."""
+        """Send EndTxn; return the answer.
+
+        The step is recorded as [error], from version 5 on as [error, next id, next epoch].
+        """
         body = {"committed": committed, **self._identity(changes)}
         word = "commit" if committed else "abort"
         note = f"{word} {note}".strip()
@@ -279,7 +291,7 @@ class Producer:
         return answer["transaction_states"][0]
 
     def look(self, label: str = "") -> None:
-        """Record DescribeTransactions."""
+        """Record DescribeTransactions of the transactional id."""
         self.t.rec(f"{self.name} state {label}".strip(), shown_state(self.t, self))
 
     def settle(self, *states: str, seconds: float = 6.0) -> None:

@@ -115,9 +115,9 @@ def _fetch(t: Stage, topic: str, index: int, isolation: int, start: int) -> Any:
 
 
 def limited(t: Stage, topic: str, note: str, limit: int, most: int) -> int:
-    """Record a committed read of two partitions: `limit` bytes of the second, `most` bytes of both.
+    """Record a read_committed Fetch of two partitions; return the size of the first one's records.
 
-    Return the size of the first partition's records.
+    The Fetch allows `limit` bytes of the second partition, and `most` bytes in total.
     """
     asked = [
         {"partition": index, "fetch_offset": 0, "partition_max_bytes": size}

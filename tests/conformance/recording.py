@@ -80,7 +80,7 @@ class Recording:
     # ---- names
 
     def name_it(self, value: str, symbol: str) -> None:
-        """Record a value as this symbol."""
+        """Set the symbol that stands for this value in the transcript."""
         self.subst[value] = symbol
 
     def group(self, suffix: str) -> str:

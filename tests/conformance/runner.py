@@ -100,7 +100,7 @@ class Player:
         wanted: Mapping[str, Transcript],
         explained: Collection[str] = (),
     ) -> dict[str, Transcript]:
-        """Like `play`, but repeat a few unexpected results with less load on the machine.
+        """Return transcripts like `play`; repeat a few unexpected results with less load.
 
         A result is expected if it equals the `wanted` transcript, or differs in an `explained`
         scenario. On a busy machine an answer may come after the scenario has recorded its absence.
@@ -123,7 +123,7 @@ def _environment(address: str) -> Environment:
 
 
 def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[int, int]]:
-    """Return (passed, played) by area."""
+    """Return the numbers of passed and of played scenarios by area."""
     counts: dict[str, tuple[int, int]] = {}
     for name in sorted(played):
         area = name.split(".")[0]
@@ -133,7 +133,7 @@ def areas(played: Collection[str], failed: Collection[str]) -> dict[str, tuple[i
 
 
 def differences(wanted: Transcript, got: Transcript) -> list[str]:
-    """Describe the first differing steps, and the differing parts in them."""
+    """Return lines about the first differing steps and the differing parts in them."""
     lines: list[str] = []
     for number in range(max(len(wanted), len(got))):
         label, result = wanted[number] if number < len(wanted) else ["<end>", None]

@@ -17,7 +17,7 @@ _STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: 
 
 
 def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
-    """Create a topic with `Stage.topic`, and wait until the share coordinator knows it."""
+    """Create a topic, wait until the share coordinator knows it, and return its name."""
     name = t.topic(partitions, suffix)
     wait_until_known(t, name, partitions)
     return name
@@ -94,7 +94,10 @@ def described_configs(
 
 
 def described(t: Stage, label: str = "described", group: str | None = None) -> Any:
-    """Record ShareGroupDescribe: [state, epoch, assignment epoch, assignor, members]."""
+    """Record and return ShareGroupDescribe in short form.
+
+    The form is [state, epoch, assignment epoch, assignor, members].
+    """
     name = t.g if group is None else group
     answer = t.raw("ShareGroupDescribe", 1, {"group_ids": [name]})["groups"][0]
     return t.rec(label, shown_group(t, answer))
@@ -166,7 +169,7 @@ def offsets(
     version: int = 1,
     group: str | None = None,
 ) -> Any:
-    """Record DescribeShareGroupOffsets: [start, leader epoch, lag] of each partition."""
+    """Record and return DescribeShareGroupOffsets: [start, leader epoch, lag] of each partition."""
     topics = None
     if partitions is not None:
         topics = [{"topic_name": name, "partitions": ps} for name, ps in by_topic(partitions)]
@@ -189,12 +192,12 @@ def shown_offsets(t: Stage, answer: Any) -> Any:
 
 
 def filter_none(value: Any) -> list[Any]:
-    """Return a list with the value, or an empty list for None."""
+    """Return [value], or an empty list if the value is None."""
     return [] if value is None else [value]
 
 
 def alter_offsets(t: Stage, wanted: Mapping[Partition, int], label: str = "") -> Any:
-    """Send AlterShareGroupOffsets; record an error per partition."""
+    """Send AlterShareGroupOffsets; record and return an error per partition."""
     topics = [
         {
             "topic_name": name,
@@ -216,7 +219,7 @@ def alter_offsets(t: Stage, wanted: Mapping[Partition, int], label: str = "") ->
 
 
 def delete_offsets(t: Stage, *topics: str, label: str = "") -> Any:
-    """Send DeleteShareGroupOffsets; record an error per topic."""
+    """Send DeleteShareGroupOffsets; record and return an error per topic."""
     body = {"group_id": t.g, "topics": [{"topic_name": one} for one in topics]}
     answer = t.raw("DeleteShareGroupOffsets", 0, body)
     shown: Any = error(answer["error_code"])
@@ -226,7 +229,10 @@ def delete_offsets(t: Stage, *topics: str, label: str = "") -> Any:
 
 
 def stored(t: Stage, place: Partition, label: str = "stored", leader_epoch: int = 0) -> Any:
-    """Record one partition's state at the share coordinator: [state epoch, start, batches]."""
+    """Record and return one partition's state at the share coordinator.
+
+    The form is [state epoch, start, batches].
+    """
     return t.rec(label, stored_state(t, place, leader_epoch))
 
 

@@ -22,7 +22,8 @@ def group(
 ) -> tuple[Partition, list[ShareMember]]:
     """Create a topic with batches of these sizes in partition 0, and members with assignments.
 
-    Nothing is recorded or fetched. The group starts at the earliest offset.
+    Return partition 0 and the members. Nothing is recorded or fetched. The group starts at the
+    earliest offset.
     """
     topic = looks.topic(t, partitions)
     looks.configure(t, EARLIEST | dict(configs or {}))

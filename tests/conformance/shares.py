@@ -74,7 +74,10 @@ class ShareMember:
     # ---- group
 
     def heartbeat(self, note: str = "", *topics: str, version: int = 1, **changes: Any) -> Any:
-        """Send ShareGroupHeartbeat; record [error, epoch, assignment]. Topics are optional."""
+        """Send ShareGroupHeartbeat; return the answer. Topics are optional.
+
+        The step is recorded as [error, epoch, assignment].
+        """
         body = {
             "group_id": self.group,
             "member_id": self.id,
@@ -89,7 +92,10 @@ class ShareMember:
         return answer
 
     def joined(self, *topics: str, partitions: int | None = None) -> Self:
-        """Return this member, unrecorded, once it has `partitions` partitions (default: any)."""
+        """Send unrecorded heartbeats until this member has partitions; return the member.
+
+        The number of partitions must be `partitions`; with None any number is enough.
+        """
         was, self.t.recording = self.t.recording, False
         answer = self.heartbeat("", *topics)
         for _ in range(200):
@@ -105,7 +111,7 @@ class ShareMember:
         return self
 
     def leave(self, note: str = "") -> Any:
-        """Send a heartbeat with epoch -1."""
+        """Send a heartbeat with epoch -1; return the answer."""
         return self.heartbeat(f"leaves {note}".strip(), member_epoch=LEAVE)
 
     # ---- records
@@ -120,7 +126,10 @@ class ShareMember:
         wait_ms: int = 2000,
         **changes: Any,
     ) -> Any:
-        """Send a ShareFetch in the session, add these partitions to it, and record the answer."""
+        """Send a ShareFetch that adds these partitions to the session; return the answer.
+
+        The answer is recorded.
+        """
         pending = self.fetching(
             *partitions,
             note=note,
@@ -142,7 +151,7 @@ class ShareMember:
         wait_ms: int = 2000,
         **changes: Any,
     ) -> Pending:
-        """Send a ShareFetch without waiting. See `fetched`."""
+        """Send a ShareFetch and return it, without waiting for the answer."""
         acked = self._by_partition(acks)
         if self.home is None and partitions:
             self.home = partitions[0]
@@ -168,7 +177,7 @@ class ShareMember:
         return self.t.send(self._connection, "ShareFetch", version, body, label)
 
     def fetched(self, pending: Pending) -> Any:
-        """Wait for the answer to a ShareFetch and record it."""
+        """Wait for the answer to a ShareFetch; record and return it."""
         if not self.shows_waits:
             return self._finish(pending, self._of_fetch)
         return self._finish(pending, lambda answer: [waited(pending), self._of_fetch(answer)])
@@ -176,7 +185,8 @@ class ShareMember:
     def nothing(self, *partitions: Place, note: str = "", **options: Any) -> Any:
         """Send a ShareFetch with a short wait that is expected to return nothing.
 
-        The first fetch of a session leaves Kafka the time to read the state of the partitions.
+        The first fetch of a session waits longer, so that Kafka can read the state of the
+        partitions.
         """
         wait_ms = 250 if self.session == OPEN else 50
         return self.fetch(*partitions, note=note, wait_ms=wait_ms, **options)
@@ -190,7 +200,7 @@ class ShareMember:
         renew: bool = False,
         **changes: Any,
     ) -> Any:
-        """Send ShareAcknowledge; record an error per partition."""
+        """Send ShareAcknowledge; record an error per partition and return the answer."""
         return self.acknowledged(
             self.acknowledging(acks, note, version=version, renew=renew, **changes)
         )
@@ -204,7 +214,7 @@ class ShareMember:
         renew: bool = False,
         **changes: Any,
     ) -> Pending:
-        """Send a ShareAcknowledge without waiting. See `acknowledged`."""
+        """Send a ShareAcknowledge and return it, without waiting for the answer."""
         acked = self._by_partition(acks)
         body = {
             "group_id": self.group,
@@ -219,16 +229,19 @@ class ShareMember:
         return self.t.send(self._connection, "ShareAcknowledge", version, body, label)
 
     def acknowledged(self, pending: Pending) -> Any:
-        """Wait for the answer to a ShareAcknowledge and record it."""
+        """Wait for the answer to a ShareAcknowledge; record and return it."""
         return self._finish(pending, self._of_acknowledge)
 
     def close(self, acks: Acknowledgements = (), note: str = "") -> Any:
-        """End the session with a ShareAcknowledge of epoch -1."""
+        """End the session with a ShareAcknowledge of epoch -1; return the answer."""
         note = f"closes {note}".strip()
         return self.acknowledge(acks, note, share_session_epoch=CLOSE)
 
     def opened(self, *partitions: Place) -> Self:
-        """Open a session of these partitions without reading records, unrecorded."""
+        """Return this member with an open session of these partitions, unrecorded.
+
+        No records are read.
+        """
         was, self.t.recording = self.t.recording, False
         self.fetch(*partitions, wait_ms=0, max_records=0)
         self.t.recording = was

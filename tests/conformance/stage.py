@@ -40,7 +40,7 @@ class Stage(Calls):
         return self.env.cluster
 
     def connect(self, node_id: int) -> Conn:
-        """Open a connection to one broker of the cluster."""
+        """Open and return a connection to one broker of the cluster."""
         return self.connected(self.cluster.addresses[node_id], f"CONNECT to {node_id}")
 
     # ---- groups
@@ -50,7 +50,7 @@ class Stage(Calls):
         return Member(self, name, **options)
 
     def stable(self, *members: Member | str, **options: Any) -> list[Member]:
-        """Bring the group to Stable with these members, unrecorded; the first one leads.
+        """Bring the group to Stable, unrecorded, and return its members; the first one leads.
 
         The members join one after the other, so that the generation is the number of members.
         """
@@ -80,13 +80,13 @@ class Stage(Calls):
         _check(syncs)
 
     def empty(self) -> Member:
-        """Bring the group to Empty, unrecorded: a member came and left."""
+        """Bring the group to Empty, unrecorded; return the member that came and left."""
         (member,) = self.stable("Z")
         self.setup(member.leave)
         return member
 
     def completing(self, *members: Member | str, **options: Any) -> list[Member]:
-        """Bring the group to CompletingRebalance, unrecorded: joined, but not synced."""
+        """Bring the group to CompletingRebalance, unrecorded; return its unsynced members."""
         group = self.stable(*members, **options)
 
         def rejoin() -> None:
@@ -101,9 +101,9 @@ class Stage(Calls):
         return group
 
     def preparing(self, *members: Member | str, **options: Any) -> list[Member]:
-        """Bring the group to PreparingRebalance, unrecorded: a newcomer N waits.
+        """Bring the group to PreparingRebalance, unrecorded; return its members.
 
-        Its parked JoinGroup is `waiting`.
+        A newcomer N waits; its parked JoinGroup is `waiting`.
         """
         group = self.stable(*members, **options)
         self.newcomer = self.member("N")
@@ -113,11 +113,11 @@ class Stage(Calls):
         return group
 
     def reach(self, state: str, *members: Member | str) -> list[Member]:
-        """Bring the group into `state` with these members, unrecorded; the first one leads.
+        """Bring the group into `state`, unrecorded, and return its members; the first one leads.
 
-        "unknown": the group does not exist, the members have invented ids. "empty": the members
+        "unknown": the group does not exist, and the members have invented ids. "empty": the members
         have left. "preparing": the members are known, and a newcomer N waits (its parked JoinGroup
-        is `self.waiting`). "completing", "stable": all have joined.
+        is `self.waiting`). "completing" and "stable": all have joined.
         """
         if state == "preparing":
             return self.preparing(*members)
@@ -154,11 +154,11 @@ class Stage(Calls):
         return self.member(name, **same | options)
 
     def rejoin(self, *members: Member) -> list[Pending]:
-        """Let each member send a JoinGroup without waiting."""
+        """Let each member send a JoinGroup; return the requests without waiting."""
         return [member.join() for member in members]
 
     def end_round(self, parked: Sequence[Pending], *members: Member) -> None:
-        """Let these members join too, and record the answers: parked ones first, then theirs."""
+        """Let these members join too; record the parked answers first, then the other answers."""
         joins = self.rejoin(*members)
         self.got(*[one for one in parked if not one.reported], *joins)
         self.state()
@@ -227,7 +227,7 @@ class Stage(Calls):
             self.nap(0.02)
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Add partitions to a topic, unrecorded, and wait until the coordinator knows."""
+        """Add partitions to a topic, unrecorded, and wait until the coordinator knows them."""
         wanted = {"name": name, "count": partitions, "assignments": None}
         body = {"topics": [wanted], "timeout_ms": 9000, "validate_only": False}
         grown = self.raw("CreatePartitions", 3, body)
@@ -238,7 +238,7 @@ class Stage(Calls):
         self.coordinator_learns()
 
     def coordinator_learns(self) -> None:
-        """Wait, unrecorded: Kafka's coordinator learns of topics later than Metadata."""
+        """Wait, unrecorded, because Kafka's coordinator learns of topics later than Metadata."""
         self.nap(_METADATA_SECONDS)
 
     def partition(self, topic: str, index: int) -> str:
@@ -263,7 +263,7 @@ class Stage(Calls):
 
 
 class Scenario(NamedTuple):
-    """A question to the brokers of a profile: profile "c" is a cluster, others have one broker."""
+    """A question to the brokers of a profile. Profile "c" is a cluster; others have one broker."""
 
     name: str
     area: str
@@ -282,14 +282,14 @@ class Area:
         self.functions: list[Callable[..., None]] = []
 
     def scenario(self, function: Callable[[Stage], None]) -> Callable[[Stage], None]:
-        """Register a function as a scenario."""
+        """Register a function as a scenario and return it."""
         self._add(function, function.__name__, {}, function)
         return function
 
     def each(
         self, template: str = "", /, **values: Sequence[Any]
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Register a function once for every combination of the values.
+        """Return a decorator that registers a function once for every combination of the values.
 
         The values become keyword arguments and part of the name, which is the name of the function
         followed by the values, or the filled template. The docstring may refer to the values.
@@ -337,7 +337,7 @@ def _check(pendings: Sequence[Pending]) -> None:
 
 
 def play(env: Environment, scenario: Scenario) -> Transcript:
-    """Play one scenario; every outcome becomes part of the transcript."""
+    """Play one scenario and return its transcript, which contains every outcome."""
     stage = Stage(env, scenario.name)
     try:
         scenario.play(stage)

@@ -93,7 +93,7 @@ class StreamsMember:
         self._connection = t.conn()
 
     def join(self, note: str = "joins", **changes: Any) -> Any:
-        """Send a heartbeat with epoch 0 and the topology."""
+        """Send a heartbeat with epoch 0 and the topology; return the answer."""
         self.owned = {kind: {} for kind in KINDS}
         body = {
             "member_epoch": 0,
@@ -108,9 +108,9 @@ class StreamsMember:
     def heartbeat(
         self, note: str = "", *, owns: Mapping[str, Tasks] | None = None, **more: Any
     ) -> Any:
-        """Send StreamsGroupHeartbeat; record error, epoch, tasks if any, and group statuses.
+        """Send StreamsGroupHeartbeat; return the answer. `owns` are the reported tasks by kind.
 
-        `owns` are the reported tasks by kind.
+        The step is recorded as error, epoch, tasks if any, and group statuses.
         """
         owned = {} if owns is None else _tasks({kind: owns.get(kind, {}) for kind in KINDS})
         body = {
@@ -135,15 +135,18 @@ class StreamsMember:
         return answer
 
     def owning(self, note: str = "", **more: Any) -> Any:
-        """Send a heartbeat that reports the last assignment as owned."""
+        """Send a heartbeat that reports the last assignment as owned; return the answer."""
         return self.heartbeat(note, owns=self.owned, **more)
 
     def leave(self, note: str = "") -> Any:
-        """Send a heartbeat with epoch -1."""
+        """Send a heartbeat with epoch -1; return the answer."""
         return self.heartbeat(f"leaves {note}".strip(), member_epoch=LEAVE)
 
     def joined(self, *, active: int | None = None) -> Self:
-        """Send unrecorded heartbeats until this member has active tasks (`active`, if given)."""
+        """Send unrecorded heartbeats until this member has active tasks; return the member.
+
+        With `active` the number of active tasks must be this number.
+        """
         was, self.t.recording = self.t.recording, False
         self.join()
         for _ in range(200):
@@ -203,7 +206,7 @@ def members(
 
 
 def topic(t: Stage, partitions: int = 1, suffix: str = "own") -> str:
-    """Create a topic with `Stage.topic`, and wait until the group coordinator knows it."""
+    """Create a topic, wait until the group coordinator knows it, and return its name."""
     name = t.topic(partitions, suffix)
     t.sleep(0.15)
     return name
@@ -230,7 +233,7 @@ def _prepare(t: Stage) -> None:
 
 
 def plain(t: Stage, text: str | None) -> str | None:
-    """Replace names in a text by symbols, the longest names first; sort lists of symbols."""
+    """Return a text with symbols for names, longest names first, and sorted lists of symbols."""
     for name in sorted(t.subst, key=len, reverse=True):
         text = text and text.replace(name, t.subst[name])
     if text is None:
@@ -249,7 +252,7 @@ def described_group(t: Stage) -> Any:
 
 
 def described(t: Stage, label: str = "described") -> Any:
-    """Record StreamsGroupDescribe: state, epochs, and each member's epoch and tasks."""
+    """Record and return StreamsGroupDescribe: state, epochs, and each member's epoch and tasks."""
     answer = described_group(t)
     if answer["error_code"]:
         return t.rec(label, error(answer["error_code"]))

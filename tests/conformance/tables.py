@@ -133,7 +133,7 @@ class Table:
         return f"{self.requests.index(request) + 1} {self.line(request, case)}"
 
     def line(self, request: Request, case: Case) -> str:
-        """Return a request of a scenario."""
+        """Return a request line with the parameter values of a case."""
         replacements: dict[str, str] = {}
         for parameter in self.parameters:
             replacements |= parameter.replacements(case[parameter.name])

@@ -55,7 +55,7 @@ def is_outer(cell: Cell) -> bool:
 
 
 def compare(directory: Path, cells: Sequence[Cell]) -> None:
-    """Play cells, and check that exactly the explained ones differ from Kafka's answers."""
+    """Play cells, and check that only and all explained cells differ from Kafka's answers."""
     with our_broker(directory) as address:
         answers = play(address, cells)
     differing = differences(read(), answers)

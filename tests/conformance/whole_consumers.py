@@ -48,7 +48,7 @@ class WholeConsumer:
         self._connection = t.conn()
 
     def hb(self, note: str = "", **fields: Any) -> Any:
-        """Send ConsumerGroupHeartbeat, and record the answer."""
+        """Send ConsumerGroupHeartbeat; record and return the answer."""
         body = {
             "group_id": self.t.g,
             "member_id": self.id,
@@ -65,15 +65,15 @@ class WholeConsumer:
         return answer
 
     def join(self, note: str = "", **fields: Any) -> Any:
-        """Send the first heartbeat."""
+        """Send the first heartbeat; return the answer."""
         return self.hb(f"join {note}".strip(), **self._first | fields)
 
     def ack(self, note: str = "owns what it was told", **fields: Any) -> Any:
-        """Send a heartbeat that owns the last assignment."""
+        """Send a heartbeat that reports the last assignment as owned; return the answer."""
         return self.hb(note, topic_partitions=self.owned, **fields)
 
     def leave(self, epoch: int = -1, note: str = "leave") -> Any:
-        """Send a heartbeat that leaves."""
+        """Send a heartbeat that leaves the group; return the answer."""
         return self.hb(note, member_epoch=epoch)
 
     @property
@@ -100,7 +100,7 @@ def settle_all(t: Stage, *group: WholeConsumer) -> None:
 
 
 def view(t: Stage, label: str = "describe") -> Any:
-    """Record ConsumerGroupDescribe, and the group's state and types from ListGroups."""
+    """Record and return ConsumerGroupDescribe, and the group's state and types from ListGroups."""
     answer = t.quiet("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})
     if not isinstance(answer, dict):
         return t.rec(label, answer)

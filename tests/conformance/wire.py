@@ -128,7 +128,7 @@ def header(
 def enc_struct(
     fields: Sequence[Field], values: Mapping[str, Any], version: int, flexible: bool
 ) -> bytes:
-    """Encode the fields of a version. `_tags` has additional tagged fields by tag number."""
+    """Return the encoded fields of a version. `_tags` has further tagged fields by tag number."""
     unknown = set(values) - {field["n"] for field in fields} - {_TAGS}
     if unknown:
         raise ValueError(f"unknown fields {unknown}")

@@ -75,7 +75,7 @@ def test_listeners_may_be_repeated() -> None:
 
 
 def test_a_broken_properties_file_is_named(tmp_path: Path) -> None:
-    """A file that Java could not read either is refused with its name."""
+    """A file that Java could not read either is refused with the name of the file."""
     file = tmp_path / "server.properties"
     file.write_text("a=\\u12")
     with pytest.raises(ConfigError, match=r"server\.properties: malformed"):
@@ -104,7 +104,7 @@ def test_a_mistyped_command_names_the_nearest(
 ) -> None:
     """The error of an unknown command names the most similar command.
 
-    Names of Kafka's scripts count as well.
+    Names of Kafka's scripts are also compared.
     """
     with pytest.raises(SystemExit) as end:
         main([typed, "--list"])
@@ -135,7 +135,7 @@ def test_settings_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_protocol_wants_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    """`protocol` without show or dump prints its usage and exits with 2."""
+    """`protocol` without show or dump prints its usage and exits with code 2."""
     with pytest.raises(SystemExit) as caught:
         main(["protocol"])
     assert caught.value.code == 2

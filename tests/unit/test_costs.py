@@ -138,7 +138,7 @@ class Counted:
         return connection
 
     async def rebalance(self, group: str, member_id: str = "") -> Member:
-        """Let the only member of a group join or rejoin, and sync."""
+        """Let the only member of a group join or rejoin, and sync; return the member."""
         request = load.join_request(group, member_id)
         joined = await self.ask(request, load.JOIN_VERSION)
         member = Member(group, joined.member_id, joined.generation_id)

@@ -28,7 +28,7 @@ def test_an_exception_after_the_last_call_fails_the_test(monkeypatch: pytest.Mon
 
 
 def test_an_exception_that_was_raised_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that expects the exception of the handler passes."""
+    """A test passes if it expects the exception of the handler that it calls."""
     monkeypatch.setattr(metadata, "handle", lambda *_: 1 / 0)
     broker = MemoryBroker()
     with pytest.raises(ZeroDivisionError):

@@ -58,7 +58,7 @@ def test_sentences_leave_out_code_tables_and_headings() -> None:
 def test_a_seed_draws_the_same_texts_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run prints sixty texts; the same seed selects the same texts, another seed others."""
+    """A run prints sixty texts; the same seed selects the same texts, another seed does not."""
     monkeypatch.setattr(prose, "PACKAGES", ("storage",))
     outputs = []
     for seed in ("1", "1", "2"):

@@ -15,7 +15,7 @@ from tests.protocol_coverage.page import DIFFERS, PAGE, condense, kafka_ranges, 
 
 
 def test_the_page_is_up_to_date() -> None:
-    """`python -m tests.protocol_coverage print` changes nothing."""
+    """`python -m tests.protocol_coverage print` does not change the page."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
@@ -68,7 +68,10 @@ def test_uses_are_condensed() -> None:
 def test_an_interrupted_recording_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next recording runs only the test files that have not finished; then all uses count."""
+    """A recording that was interrupted continues with the unfinished test files.
+
+    Afterwards the uses of all test files are included.
+    """
     files = [Path("tests/clients/test_a.py"), Path("tests/oracle/test_b.py")]
     written: list[str] = []
     interrupted = True

@@ -27,7 +27,7 @@ def test_the_docs_name_the_reference_version(page: str) -> None:
 
 
 def test_the_code_names_it_once() -> None:
-    """Only the protocol package's own module has the version number."""
+    """Only one module, in the protocol package, has the version number."""
     rooms = ("coordinator_server", "protocol", "storage", "pipeline")
     modules = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
     naming = [path for path in modules if REFERENCE_VERSION in path.read_text()]

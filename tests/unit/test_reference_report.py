@@ -37,7 +37,7 @@ from tests.reference.suites import Suite, is_served, repeated
     ],
 )
 def test_a_difference_is_the_first_part_that_differs(before: Any, now: Any, text: str) -> None:
-    """The line has the path of the first part that differs, and both values."""
+    """The line of a difference has the path of the first differing part, and both values."""
     assert difference(before, now) == text
 
 
@@ -79,7 +79,7 @@ def test_a_suite_with_differences_is_recorded_twice(tmp_path: Path) -> None:
 
 
 def test_a_suite_without_differences_is_recorded_once(tmp_path: Path) -> None:
-    """A second recording is made only if the first one differs."""
+    """A second recording is made only if the first recording differs."""
     suite, directories = recording({"a": 1, "b": 1})
     assert repeated(suite)(tmp_path, tmp_path / "work").differing == []
     assert directories == [tmp_path]

@@ -48,7 +48,7 @@ LOCKED_EXTRAS = [*EXTRAS["docs"], *EXTRAS["migrate"], *EXTRAS["pipeline"]]
 
 @pytest.mark.parametrize("text", [*CORE, *LOCKED_EXTRAS, *of_group("dev")])
 def test_everything_is_pinned_within_its_bounds(text: str) -> None:
-    """requirements.lock has an allowed version of the package; `make lock` writes it."""
+    """requirements.lock has an allowed version of each package; `make lock` writes the file."""
     requirement = Requirement(text)
     version = pins("requirements.lock")[canonicalize_name(requirement.name)]
     assert requirement.specifier.contains(version)

@@ -68,7 +68,7 @@ def run(directory: Path, tests: dict[str, str], *arguments: str) -> tuple[int, s
 def start(
     directory: Path, tests: dict[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Start these tests with the conftest of this checkout."""
+    """Return the completed run of these tests with the conftest of this checkout."""
     (directory / "pytest.ini").write_text(INI)
     for name, text in tests.items():
         (directory / f"test_{name}.py").write_text(HEAD + text)
@@ -102,7 +102,7 @@ def test_what_passes_the_second_time_is_named_and_counted(
 
 
 def test_what_fails_twice_fails(tmp_path: Path) -> None:
-    """A second failure counts, and so does the first failure of a test without marker real_time."""
+    """A second failure fails the run, as does a first failure without the marker real_time."""
     always = "@pytest.mark.real_time\ndef test_always():\n    assert False, 'always'\n"
     unmarked = FAILS_AT_FIRST.format("unmarked").replace("@pytest.mark.real_time", "")
     status, output = run(tmp_path, {"a": always + unmarked})
@@ -112,7 +112,7 @@ def test_what_fails_twice_fails(tmp_path: Path) -> None:
 
 
 def test_six_failures_are_no_accident(tmp_path: Path) -> None:
-    """At most five tests are rerun."""
+    """At most five failed tests are run again."""
     tests = {"a": "".join(FAILS_AT_FIRST.format(f"t{number}") for number in range(6))}
     status, output = run(tmp_path, tests)
     assert status == 1
@@ -141,7 +141,7 @@ def test_nightly_tests_that_are_left_out_are_counted(tmp_path: Path, workers: li
 def test_the_slices_of_the_nightly_tests_are_all_of_them(
     tmp_path: Path, workers: list[str]
 ) -> None:
-    """Each nightly test runs in exactly one slice, and no other test does."""
+    """Each nightly test runs in exactly one slice; other tests run in no slice."""
     tests: list[str] = []
     for number in (1, 2):
         arguments = ["-v", "-m", "nightly", f"--slice={number}/2", *workers]
@@ -180,7 +180,7 @@ def test_every_slice_gets_its_turn() -> None:
 def test_make_test_passes_if_one_of_its_runs_has_no_test(
     tmp_path: Path, others: int, alone: int, passes: bool
 ) -> None:
-    """`make test` runs the timed tests apart. Exit status 5 means that a run had no test."""
+    """`make test` runs timed tests separately; a run without tests has exit status 5."""
     stub = tmp_path / "pytest.sh"
     stub.write_text(f'case "$*" in *"not alone"*) exit {others};; *) exit {alone};; esac\n')
     command = ["make", "--silent", "-o", ".venv/.installed-dev", "test", f"PYTEST=sh {stub}"]

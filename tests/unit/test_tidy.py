@@ -93,7 +93,7 @@ def breaches() -> dict[Rule, list[str]]:
 
 
 def each(paths: list[Path]) -> Callable[[Rule], Callable[[], None]]:
-    """Turn a rule and its modules into one test, which reports every breach."""
+    """Return a decorator that turns a rule into one test, which reports every breach."""
 
     def decorate(rule: Rule) -> Callable[[], None]:
         RULES.append((rule, frozenset(paths)))
@@ -185,7 +185,7 @@ NAMELESS = {"one", "found", "told", "both", "so_far", "there"}
     [path for path in PRODUCT if path.relative_to(ROOT).parts[0] not in ("benchmarks", "examples")]
 )
 def test_values_have_names(path: Path) -> None:
-    """No variable or parameter has a name that does not say what its value is."""
+    """Variables and parameters have none of the meaningless names in NAMELESS."""
     nameless = [
         node.lineno
         for node in nodes(path)
@@ -214,7 +214,7 @@ def test_comprehensions_leave_parameters_alone(path: Path) -> None:
 def test_only_the_doors_catch_everything(path: Path) -> None:
     """Only error boundaries, such as the dispatcher and the group's task, swallow any exception.
 
-    Elsewhere a broad handler must raise again.
+    Any other broad handler must raise the exception again.
     """
     wide = [
         handler.lineno

@@ -27,9 +27,10 @@ Request = Callable[["Cell", "World"], Fields]
 class Case(NamedTuple):
     """A request of an API, and the resources that it names.
 
-    In names "@" stands for the cell, if cells must not share a resource. `prepare` creates
-    resources for all cells at once. `shown` has (list field, name field) of lists in the answer
-    that may contain other cells' entries: only this cell's entries are compared, sorted.
+    In names "@" stands for the cell, if cells must not share a resource. `prepare` creates the
+    resources of all cells at once. `shown` has pairs (list field, name field) for lists of the
+    answer that may contain entries of other cells; only the cell's own entries are compared, in
+    sorted order.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Case(NamedTuple):
 
     @property
     def api(self) -> str:
-        """Return the API's name, which is the case's name up to a dot."""
+        """Return the API's name: the case's name before its first dot."""
         return self.name.partition(".")[0]
 
     @property
@@ -55,7 +56,7 @@ class Case(NamedTuple):
 
     @property
     def served_versions(self) -> list[int]:
-        """Return the versions that are played."""
+        """Return the API versions at which the case is played."""
         lowest, highest = self.spec.min_version, self.spec.max_version
         if self.versions is None:
             return list(range(lowest, highest + 1))
@@ -104,7 +105,7 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """Return the key of the cell."""
+        """Return the key of the cell: case name, API version and grant."""
         return self.case.name, self.version, self.grant
 
     @property
@@ -127,7 +128,7 @@ class Cell:
         return self.case.host if self.grant == "everyone" else "127.0.0.1"
 
     def names(self, resource_type: ResourceType) -> list[str]:
-        """Return the resources of a type."""
+        """Return the names of the cell's resources of this type."""
         return {
             ResourceType.TOPIC: self.topics,
             ResourceType.GROUP: self.groups,

@@ -1,4 +1,4 @@
-"""The comparable part of an answer: without the order of Kafka's hash tables."""
+"""Make Kafka's and our answers comparable by removing the order of Kafka's hash tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _value(value: Any, hashed: frozenset[str], served: frozenset[str]) -> Any:
 
 
 def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
-    """Sort each run of entries between refused entries, which keep their places."""
+    """Return the entries with served ones sorted; refused entries keep their places."""
     arranged: list[Fields] = []
     for is_refused, run in groupby(entries, _is_refused):
         some = list(run)

@@ -32,7 +32,7 @@ class Connection:
         assert not answer["errorCode"], (user, answer)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.is_open = False
         self._wire.socket.close()
 
@@ -58,7 +58,7 @@ class Connection:
         return _decoded(spec, version, answer)
 
     def must(self, api: str, version: int, fields: Fields) -> Any:
-        """Return a response; fail without one."""
+        """Return the response as JSON; fail if the broker sent none."""
         answer = self.ask(api, version, fields)
         assert isinstance(answer, dict), (api, version, fields, answer)
         return answer

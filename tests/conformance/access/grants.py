@@ -88,7 +88,7 @@ class _Acls:
         return list(dict.fromkeys(need[1] for need in self.needs))
 
     def implied(self) -> Iterator[Acl]:
-        """Yield ACLs with an operation that implies the checked one."""
+        """Yield ACLs with an operation that implies the checked operation."""
         for number, (operation, resource_type) in enumerate(self.needs):
             implying = _IMPLYING.get(operation, (operation,))
             need = (implying[number % len(implying)], resource_type)

@@ -91,7 +91,7 @@ def _share_acknowledge_first(cell: Cell, world: World) -> Fields:
 
 
 def _until_read(world: World, cell: Cell) -> None:
-    """Wait until the share partition of the cell's group is loaded, which a fetch triggers."""
+    """Wait until a fetch has made the broker load the share partition of the cell's group."""
     topic = TOPICS[SHARES.index(cell.groups[0])]
     member = "member-that-waits"
     fields = _share_fetch_of(cell, world, 0) | {"memberId": member}

@@ -32,7 +32,7 @@ def _describe(cell: Cell, world: World) -> Fields:
 
 
 def _tokens(world: World, cells: Sequence[Cell]) -> None:
-    """Create a token of each owner."""
+    """Create a delegation token for each owner."""
     for owner in _OWNERS:
         answer = world.admin.must("CreateDelegationToken", 3, _create_for(owner))
         assert not answer["errorCode"], answer

@@ -148,7 +148,7 @@ def _delete_topics_by_id(cell: Cell, world: World) -> Fields:
 
 
 def _delete_odd_topics(cell: Cell, world: World) -> Fields:
-    """Return a request that names a topic twice, one by name and id, and one by neither."""
+    """Return a request with a topic listed twice, one with name and id, and two without a name."""
     first, second, third = cell.topics
     return {
         "topics": [

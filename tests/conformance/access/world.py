@@ -61,7 +61,10 @@ class World:
     def ask_until(
         self, api: str, version: int, fields: Fields, errors: Callable[[Any], Iterable[int]]
     ) -> Any:
-        """Retry while the broker returns errors of loading; fail at any other error."""
+        """Repeat the request until the broker returns no loading error; return the response.
+
+        Any other error fails.
+        """
 
         def attempt() -> Any:
             answer = self.admin.must(api, version, fields)

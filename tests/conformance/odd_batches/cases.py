@@ -36,7 +36,7 @@ _LONGEST = b"\xff" * 9 + b"\x01"
 
 
 class Case(NamedTuple):
-    """A case, which has a topic of that name; `transactional` begins a transaction first."""
+    """A case. Its topic is named after it; `transactional` begins a transaction first."""
 
     name: str
     batches: tuple[Odd, ...]

@@ -1,4 +1,4 @@
-"""Encode record batches with any field wrong, without the code under test.
+"""Encode record batches in which any field may be wrong, without the code under test.
 
 `Odd` describes one batch; each field has a valid value unless the case sets it.
 """
@@ -46,7 +46,10 @@ def sized(data: bytes | None) -> bytes:
 
 
 class Rec(NamedTuple):
-    """A record. Fields of type bytes are already encoded; `length_by` falsifies the length."""
+    """A record to encode.
+
+    Fields of type bytes are already encoded. `length_by` is added to the correct record length.
+    """
 
     key: bytes | None = b"k"
     value: bytes | None = b"v"
@@ -79,7 +82,11 @@ class Rec(NamedTuple):
 
 
 class Odd(NamedTuple):
-    """A batch of a case. `raw` replaces the whole batch; `own` uses the case's producer."""
+    """A batch of a case.
+
+    `raw` replaces the whole batch. With `own` the batch has the id and epoch of the case's
+    producer.
+    """
 
     records: tuple[Rec, ...] = (Rec(),)
     section: bytes | None = None

@@ -29,22 +29,22 @@ def empty(_: bytes) -> bytes:
 
 
 def as_codec(codec: int) -> Payload:
-    """Compress with this codec, independent of the attributes."""
+    """Return a payload function that uses this codec, whatever codec the attributes name."""
     return partial(compress, Compression(codec))
 
 
 def cut(codec: int, size: int) -> Payload:
-    """Compress and cut the last `size` bytes off."""
+    """Return a payload function that compresses and cuts the last `size` bytes off."""
     return lambda section: compress(Compression(codec), section)[:-size]
 
 
 def followed(codec: int, tail: bytes) -> Payload:
-    """Compress and append bytes after the frame."""
+    """Return a payload function that compresses and appends `tail` after the frame."""
     return lambda section: compress(Compression(codec), section) + tail
 
 
 def flipped(codec: int, position: int) -> Payload:
-    """Compress, and invert one byte."""
+    """Return a payload function that compresses and inverts the byte at `position`."""
 
     def damaged(section: bytes) -> bytes:
         data = bytearray(compress(Compression(codec), section))
@@ -55,7 +55,7 @@ def flipped(codec: int, position: int) -> Payload:
 
 
 def in_two(codec: int) -> Payload:
-    """Compress into two consecutive frames."""
+    """Return a payload function that compresses into two consecutive frames."""
 
     def framed(section: bytes) -> bytes:
         half = len(section) // 2
@@ -67,7 +67,7 @@ def in_two(codec: int) -> Payload:
 
 
 def with_empty_frame(codec: int) -> Payload:
-    """Compress and append an empty frame."""
+    """Return a payload function that compresses and appends an empty frame."""
     return lambda section: compress(Compression(codec), section) + compress(Compression(codec), b"")
 
 
@@ -78,7 +78,7 @@ def gzip_with_name(section: bytes) -> bytes:
 
 
 def zlib_stream(section: bytes) -> bytes:
-    """Return a zlib stream, which is not gzip."""
+    """Return the section as a zlib stream, which lacks gzip's header."""
     return zlib.compress(section)
 
 
@@ -93,7 +93,7 @@ def framed_snappy(section: bytes) -> bytes:
 
 
 def xerial_version(version: int, compatible: int) -> Payload:
-    """Return Snappy in xerial's chunks with other versions in the header."""
+    """Return a payload function for xerial's Snappy chunks with these versions in the header."""
 
     def chunked(section: bytes) -> bytes:
         data = compress(Compression.SNAPPY, section)

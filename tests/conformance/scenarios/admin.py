@@ -119,7 +119,7 @@ def identities(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_with_pending_ids(t: Stage) -> None:
-    """A group with only a pending member id is deleted, and then the id is used."""
+    """A group with only pending member ids is deleted; then a leave and a join use those ids."""
     t.reach("empty", "A")
     x, y = t.member("X"), t.member("Y")
     x.join_now()
@@ -214,7 +214,7 @@ def empty_names_deleted(t: Stage, version: int) -> None:
 
 
 def _find(t: Stage, version: int, label: str, **body: Any) -> None:
-    """Send FindCoordinator and record every field; nodes of the cluster have symbols."""
+    """Send FindCoordinator and record every field of the answer; brokers have symbols."""
     answer = t.raw("FindCoordinator", version, body)
     if not isinstance(answer, dict):
         t.rec(label, answer)
@@ -235,7 +235,7 @@ def _find(t: Stage, version: int, label: str, **body: Any) -> None:
 
 @AREA.each(version=range(7))
 def coordinator_fields(t: Stage, version: int) -> None:
-    """Which fields does FindCoordinator v{version} return: messages, host and port of an error?"""
+    """Which messages, hosts and ports does FindCoordinator v{version} return for each key type?"""
     for key_type in (0, 1, 2, 3, -1):
         for key in (t.g, ""):
             keys = {"key": key} if version < 4 else {"coordinator_keys": [key]}
@@ -244,7 +244,7 @@ def coordinator_fields(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def no_coordinator_asked_for(t: Stage) -> None:
-    """What does FindCoordinator return without a key, and with a repeated key?"""
+    """What does FindCoordinator return for no keys, and for a key named twice?"""
     for version in (4, 6):
         _find(t, version, f"none v{version}", coordinator_keys=[])
         _find(t, version, f"twice v{version}", coordinator_keys=[t.g, t.g])
@@ -267,7 +267,7 @@ def coordinator_of_a_share_group(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def cluster_and_node_ids(t: Stage) -> None:
-    """What does ApiVersions 5 return for right and wrong cluster and node ids, and for only one?"""
+    """What does ApiVersions 5 return for right, wrong and missing cluster and node ids?"""
     cluster = t.raw("Metadata", 9, {"topics": []})
     cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
     names = {"client_software_name": "conform", "client_software_version": "1.0"}

@@ -135,7 +135,10 @@ def threads(t: Stage, pool: str) -> None:
 
 @AREA.scenario
 def network_threads(t: Stage) -> None:
-    """num.network.threads may double or halve; only validated, as Kafka closes connections."""
+    """num.network.threads may double or halve.
+
+    The change is only validated, because Kafka closes connections when it is applied.
+    """
     clean(t)
     for count in (7, 6, 3, 1, 0):
         for name in (NODE, ALL):
@@ -257,7 +260,7 @@ def min_insync_replicas(t: Stage) -> None:
 
 @AREA.each(scope=["one", "all"])
 def scopes(t: Stage, scope: str) -> None:
-    """Which configs cannot be set for {scope}: static, listener and custom ones?"""
+    """Which static, listener and unknown configs can be set? Scope of the change: {scope}."""
     clean(t)
     name = NODE if scope == "one" else ALL
     for key, value in (
@@ -295,7 +298,7 @@ def scopes(t: Stage, scope: str) -> None:
 
 @AREA.scenario
 def several_refused(t: Stage) -> None:
-    """Kafka reports one of several kinds of errors, with all names that this error concerns."""
+    """If several configs are invalid, the error names all configs with one kind of error."""
     clean(t)
     fixed = ("num.partitions", "broker.id")
     bad = ("num.io.threads", SET, "x")
@@ -325,7 +328,7 @@ def custom(t: Stage) -> None:
 
 @AREA.each(name=["one", "all"])
 def lists(t: Stage, name: str) -> None:
-    """What do APPEND and SUBTRACT do for {name}: for lists, other settings and unknown ones?"""
+    """What do APPEND and SUBTRACT do for {name}, with list settings and with other settings?"""
     clean(t)
     resource = NODE if name == "one" else ALL
     policy = "log.cleanup.policy"
@@ -421,7 +424,7 @@ def whole_descriptions(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def relations(t: Stage) -> None:
-    """Which configs limit each other: local retention, limits per address, the log cleaner?"""
+    """Which limits do configs set each other: retention, connections and the log cleaner?"""
     clean(t)
     alter(t, "retention", NODE, ("log.retention.ms", SET, "5000"))
     alter(t, "and size", NODE, ("log.retention.bytes", SET, "5000"))

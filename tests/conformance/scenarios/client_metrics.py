@@ -181,7 +181,7 @@ def operations(t: Stage) -> None:
 
 @AREA.scenario
 def replaced(t: Stage) -> None:
-    """What does AlterConfigs of a resource return: valid, invalid, empty?"""
+    """What does AlterConfigs of a resource return for valid, invalid and no configs?"""
     one = Subscription(t)
     one.replace("two", metrics="a,b", interval_ms="100")
     one.describe("two")

@@ -189,7 +189,7 @@ def wrong_level(t: Stage, version: int, feature: str) -> None:
 
 @AREA.each(version=[0, 1, 2])
 def several_features(t: Stage, version: int) -> None:
-    """UpdateFeatures v{version} of several features changes nothing, or returns the first error."""
+    """What does UpdateFeatures v{version} return for several features, some with invalid levels?"""
     right = [(name, level, 1) for name, level in _LEVEL_OF.items()]
     _updated(t, version, [])
     _updated(t, version, right)

@@ -45,7 +45,7 @@ def votes(t: Stage, votes: str) -> None:
 
 
 def look_at_assignor(t: Stage, label: str) -> str:
-    """Record the group's assignor."""
+    """Record and return the group's assignor."""
     seen = t.raw("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     name: str = t.rec(label, seen["assignor_name"])
     return name

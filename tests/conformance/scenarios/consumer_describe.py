@@ -22,7 +22,7 @@ STATES = ["none", "Empty", "Stable", "Reconciling", "Assigning", "classic", "sim
 
 
 def in_state(t: Stage, state: str) -> None:
-    """A group that is in the state."""
+    """Bring the scenario's group into the state."""
     if state == "classic":
         t.reach("stable", "M")
     elif state == "simple":
@@ -33,7 +33,7 @@ def in_state(t: Stage, state: str) -> None:
 
 @AREA.each(state=STATES, version=[0, 1])
 def consumer_group_describe(t: Stage, state: str, version: int) -> None:
-    """All fields of ConsumerGroupDescribe {version}; the group is {state}."""
+    """Which fields does ConsumerGroupDescribe {version} return for a group that is {state}?"""
     in_state(t, state)
     whole(t, "whole", version, t.g)
 
@@ -121,7 +121,7 @@ def several_groups(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1], state=["Stable", "none"])
 def authorized_operations(t: Stage, version: int, state: str) -> None:
-    """ConsumerGroupDescribe {version} with authorized operations; the group is {state}."""
+    """Which authorized operations does ConsumerGroupDescribe {version} return for state {state}?"""
     in_state(t, state)
     whole(t, "with", version, t.g, include_authorized_operations=True)
     whole(t, "without", version, t.g)

@@ -22,7 +22,7 @@ CLEANED_SECONDS = 1.2
 
 @AREA.scenario
 def group_with_members_stays(t: Stage) -> None:
-    """A group without offsets stays while it has members, even if one waits or is away."""
+    """A group without offsets stays while it has members, even if a member waits or is away."""
     a, b = statics(t, "AB")
     stable(t, a)
     silently(t, b.join)

@@ -28,7 +28,7 @@ def resolved(t: Stage) -> None:
 
 
 def topics(t: Stage, *suffixes: str) -> None:
-    """Create topics for this scenario that the coordinator knows."""
+    """Create topics for this scenario, and wait until the coordinator knows them."""
     for suffix in suffixes:
         t.topic(1, suffix)
     t.coordinator_learns()
@@ -168,7 +168,7 @@ def other_regex_of_a_second_member_in_the_end(t: Stage) -> None:
 
 @AREA.scenario
 def regex_is_replaced(t: Stage) -> None:
-    """A lone member changes its expression soon after the first one was resolved."""
+    """A lone member changes its expression soon after its first expression was resolved."""
     topics(t, "one", "two")
     a = ConsumerMember(t, "A", regex=f"{t.g}-one")
     silently(t, a.join)
@@ -338,7 +338,7 @@ def created_and_matched_in_the_end(t: Stage) -> None:
 
 @AREA.scenario
 def matched_later_than_nothing(t: Stage) -> None:
-    """An expression without matches also waits ten seconds."""
+    """An expression that matched nothing is matched again only after ten seconds."""
     a = ConsumerMember(t, "A", regex=f"{t.g}-.*")
     silently(t, a.join)
     resolved(t)
@@ -363,7 +363,7 @@ def offsets_topic_is_matched(t: Stage) -> None:
 
 @AREA.scenario
 def static_member_with_a_regex(t: Stage) -> None:
-    """A static member with an expression goes away and returns with another one."""
+    """A static member with an expression goes away and returns with another expression."""
     topics(t, "one", "two")
     (a,) = statics(t, "A", regex=f"{t.g}-one")
     silently(t, a.join)

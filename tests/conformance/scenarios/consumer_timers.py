@@ -151,7 +151,7 @@ def away_and_back_in_time(t: Stage, name: str) -> None:
 
 @AREA.scenario
 def away_for_too_long(t: Stage) -> None:
-    """A static member that does not return expires, and the other one gets its partitions."""
+    """A static member that does not return expires, and the other member gets its partitions."""
     short_sessions(t)
     a, b = statics(t, "AB")
     stable(t, a, b)
@@ -205,7 +205,7 @@ def session_is_shortened(t: Stage) -> None:
 
 @AREA.scenario
 def session_is_lengthened(t: Stage) -> None:
-    """The config is removed, and after another heartbeat A has a longer session."""
+    """The group's short session timeout is removed: A's next heartbeat gets the longer default."""
     short_sessions(t, 1500)
     a = ConsumerMember(t, "A").joined()
     changes = [(name, group_settings.DELETE, None) for name in _SETTINGS]

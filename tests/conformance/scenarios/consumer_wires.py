@@ -22,7 +22,7 @@ AREA = Area("consumer_wires", "d")
 
 
 def send(t: Stage, member: ConsumerMember, **fields: Any) -> Pending:
-    """Send a member's heartbeat on A's connection without waiting."""
+    """Send a member's heartbeat on A's connection and return it, without waiting."""
     body = {"group_id": t.g, "member_id": member.id, "member_epoch": member.epoch, **fields}
     return t.send(member.connection, "ConsumerGroupHeartbeat", 1, body)
 
@@ -178,7 +178,7 @@ ODD_FRAMES = [
 
 @AREA.each(change=ODD_FRAMES)
 def odd_frames(t: Stage, change: str) -> None:
-    """A heartbeat has bytes that are: {change}."""
+    """A heartbeat's frame is changed by this case: {change}."""
     a = ConsumerMember(t, "A")
     frame = _frame(t, a, change)
     a.connection.send_frame(frame)

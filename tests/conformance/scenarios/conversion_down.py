@@ -36,7 +36,7 @@ def mixed(t: Stage, names: str = "M", **options: Any) -> tuple[ConsumerMember, l
 
 
 def come_to_rest(t: Stage, a: ConsumerMember, *group: ClassicMember) -> None:
-    """Acknowledge and join, unrecorded, until nothing changes."""
+    """Acknowledge and rejoin three times, unrecorded, so that the group becomes stable."""
     for _ in range(3):
         silently(t, a.ack)
         for member in group:
@@ -95,7 +95,7 @@ def two_remain(t: Stage) -> None:
 
 @AREA.each(how=["session", "rebalance timeout", "LeaveGroup"])
 def goes_by(t: Stage, how: str) -> None:
-    """The last consumer is removed by: {how}."""
+    """The last consumer is removed, but not by its own request: {how}."""
     if how == "session":
         group_settings.use(
             t, consumer_session_timeout_ms=t.ms(700), consumer_heartbeat_interval_ms=100
@@ -242,7 +242,8 @@ def consumer_away_does_not_count_as_gone(t: Stage) -> None:
 def static_consumer_restarts_as_classic(t: Stage, at_rest: bool, topics: str) -> None:
     """The last consumer, a static member, returns as a classic member: the group becomes classic.
 
-    All partitions are owned as in the target assignment: {at_rest}. The topics are: {topics}.
+    All members have settled before the return: {at_rest}. The topics of the returning member:
+    {topics}.
     """
     a = ConsumerMember(t, "A", instance_id="i-A")
     silently(t, a.join)

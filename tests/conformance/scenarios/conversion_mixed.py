@@ -270,7 +270,7 @@ def heartbeats(t: Stage, version: int) -> None:
 
 @AREA.scenario
 def consumer_heartbeat_of_a_classic_member(t: Stage) -> None:
-    """ConsumerGroupHeartbeat has classic M's id: with M's generation, epoch 0, and to leave."""
+    """ConsumerGroupHeartbeat has classic M's id: first with M's generation, then to leave."""
     _, m = mixed(t)
     x = ConsumerMember(t, "M", member_id=m.id)
     x.beat("beats with the generation", member_epoch=m.generation)

@@ -28,7 +28,7 @@ def classic_member_falls_silent(t: Stage) -> None:
 
 @AREA.each(request=["heartbeat", "sync", "join", "commit"])
 def keeps_a_classic_member_alive(t: Stage, request: str) -> None:
-    """Does a {request} renew M's session?"""
+    """Does a {request} of classic member M renew its session?"""
     _, m = mixed(t, session_timeout_ms=t.ms(700))
     for _ in range(3):
         t.sleep(0.35)

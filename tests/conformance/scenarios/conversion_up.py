@@ -125,7 +125,7 @@ def parked_sync_is_answered(t: Stage) -> None:
 
 
 def look_states(t: Stage) -> None:
-    """Record the state and the number of members."""
+    """Record the group's state and the number of its members."""
     seen = t.raw("ConsumerGroupDescribe", 1, {"group_ids": [t.g]})["groups"][0]
     epochs = [seen["group_epoch"], seen["assignment_epoch"]]
     t.rec("group", [seen["group_state"], epochs, len(seen["members"])])
@@ -406,7 +406,7 @@ def consumer_under_the_id_of_the_classic_member(t: Stage) -> None:
 
 @AREA.each(who=["M never joins again", "M falls silent"])
 def classic_member_stays_behind(t: Stage, who: str) -> None:
-    """{who} after the conversion: consumer A gets all partitions."""
+    """{who} after the conversion and is removed; consumer A gets all partitions."""
     if who == "M never joins again":
         m = stable_m(t, rebalance_timeout_ms=t.ms(700))
     else:

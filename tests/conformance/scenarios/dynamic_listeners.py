@@ -117,7 +117,7 @@ def scopes(t: Stage) -> None:
 
 @AREA.scenario
 def values(t: Stage) -> None:
-    """Listeners without protocol, malformed ones, and repeated names or ports are refused."""
+    """Listeners without protocol, malformed listeners, and repeated names or ports are refused."""
     x = Listeners(t)
     x.alter("not in the map", (LISTENERS, SET, x.at("X")))
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:SSL,Z:SASL_PLAINTEXT,w:PLAINTEXT")
@@ -155,7 +155,10 @@ def values(t: Stage) -> None:
 
 @AREA.scenario
 def protocol_maps(t: Stage) -> None:
-    """Which protocol maps are refused? Existing listeners keep their protocol."""
+    """Which values of listener.security.protocol.map are refused?
+
+    For example, an existing listener cannot get another protocol.
+    """
     x = Listeners(t)
     for bad in (
         "X:PLAINTEXT",
@@ -181,7 +184,7 @@ def protocol_maps(t: Stage) -> None:
 
 @AREA.scenario
 def come_and_go(t: Stage) -> None:
-    """A listener opens at once, and its connections are closed when it is removed."""
+    """An added listener opens at once; its connections are closed when the listener is removed."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:PLAINTEXT,Y:PLAINTEXT")
     x.alter("only checked", (LISTENERS, SET, x.at("X")), protocols, check=True)
@@ -231,7 +234,7 @@ def kept(t: Stage) -> None:
 
 @AREA.scenario
 def own_settings(t: Stage) -> None:
-    """An existing listener accepts no new settings; a listener that is being added does."""
+    """A listener that is being added accepts settings; an existing listener accepts none."""
     x = Listeners(t)
     protocols = (PROTOCOLS, SET, f"{x.protocols},X:SASL_PLAINTEXT,Y:PLAINTEXT")
     mechanisms = "listener.name.x.sasl.enabled.mechanisms"

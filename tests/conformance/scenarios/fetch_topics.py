@@ -90,7 +90,10 @@ def forgotten(t: Stage, version: int) -> None:
 
 
 def _topic(t: Stage, records: int = 0, partitions: int = 1, suffix: str = "own") -> str:
-    """Create a topic, or recreate it after `_delete`, with records in its first partition."""
+    """Create a topic with records in its first partition, and return its name.
+
+    After `_delete` the topic is recreated.
+    """
     name = t.topic(partitions, suffix)
     t.coordinator_learns()
     if records:

@@ -222,7 +222,7 @@ def asked_retention(t: Stage, retention_ms: int) -> None:
 
 @AREA.scenario
 def expired_group_with_a_pending_id(t: Stage) -> None:
-    """Expiry deletes a group with only a pending member id, which is used afterwards."""
+    """Expiry deletes a group with only a pending member id; then a join uses the id."""
     x = t.member("X")
     x.join_now()
     t.nap(1.6)

@@ -28,7 +28,7 @@ def pipelined_join_and_sync(t: Stage) -> None:
 
 @AREA.scenario
 def leader_left_one_of_the_rest_leads(t: Stage) -> None:
-    """After the leader has left, one of the others leads; Kafka takes the first of a hash map."""
+    """After the leader has left, another member leads: in Kafka, the first one in a hash map."""
     a, b, c = t.stable("A", "B", "C")
     a.leave()
     t.state()

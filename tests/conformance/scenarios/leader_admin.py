@@ -22,7 +22,7 @@ def reassigned(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def wrong_replicas(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} names no broker, unknown ones, or a broker twice."""
+    """AlterPartitionReassignments v{version} names no, unknown, or repeated brokers."""
     name = t.topic(1)
     for replicas in ([], [2], [1, 2], [2, 1], [1, 1], [-1], [5, 3, 1, 1], [1, 1, 0], [1, -5, 7]):
         leaders.alter(t, name, {0: replicas}, str(replicas), version=version)
@@ -30,7 +30,7 @@ def wrong_replicas(t: Stage, version: int) -> None:
 
 @AREA.each(version=[0, 1])
 def unknown_partitions(t: Stage, version: int) -> None:
-    """AlterPartitionReassignments v{version} names unknown partitions beside known ones."""
+    """AlterPartitionReassignments v{version} names unknown and known partitions."""
     name = t.topic(1)
     for replicas in ([1], [], [7], None):
         targets = [(0, [1]), (1, replicas), (-1, replicas)]

@@ -52,7 +52,7 @@ def moved_once(t: Stage, before: str, after: str) -> None:
 
 @AREA.scenario
 def count_stays(t: Stage) -> None:
-    """AlterPartitionReassignments v1 can forbid a change of the replica count, not of replicas."""
+    """AlterPartitionReassignments v1 can forbid a new number of replicas, but not new replicas."""
     name = moving.topic(t, (1, 2))
     for replicas in ([1], [1, 2, 3], [3, 2]):
         note = str(replicas)
@@ -62,7 +62,7 @@ def count_stays(t: Stage) -> None:
 
 @AREA.scenario
 def elected_again(t: Stage) -> None:
-    """After replica lists are reordered, their first replicas are elected, also for all topics."""
+    """After replicas are reordered, ElectLeaders elects the first replica of each partition."""
     name = moving.topic(t, (1, 2), (1, 3), (1, 2))
     leaders.alter(t, name, {0: [2, 1], 1: [3, 1]})
     leaders.placed(t, name, {0: [2, 1], 1: [3, 1]})
@@ -85,7 +85,7 @@ def group_follows(t: Stage) -> None:
 
 @AREA.scenario
 def unfinished(t: Stage) -> None:
-    """Reassignments to a stopped broker wait, are cancelled, and complete."""
+    """Reassignments to a stopped broker wait until they are cancelled or the broker starts."""
     name = moving.topic(t, (1, 2), (1, 2), (1, 2), (2, 1))
     single = moving.topic(t, (1,), suffix="single")
     with moving.without(t, 3):
@@ -125,7 +125,7 @@ def changed(t: Stage) -> None:
 
 @AREA.scenario
 def offline(t: Stage) -> None:
-    """Elections and reassignments run while a leader's broker is stopped."""
+    """ElectLeaders and AlterPartitionReassignments are sent while a leader's broker is stopped."""
     name = moving.topic(t, (2, 3), (2, 1))
     single = moving.topic(t, (2,), (2,), suffix="single")
     with moving.without(t, 2):

@@ -15,7 +15,10 @@ _SECONDS = 0.8
 
 
 def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int = 0) -> Any:
-    """Record CLOSED, silent, or the answer."""
+    """Record and return the answer on a connection.
+
+    A closed or silent connection is recorded as such.
+    """
     try:
         frame = conn.recv_frame(_SECONDS * timing.scale)
     except Closed:
@@ -32,7 +35,7 @@ def look(t: Stage, conn: Conn, label: str, api: str | None = None, version: int 
 
 
 def _shoot(t: Stage, label: str, data: bytes, api: str | None = None, version: int = 0) -> None:
-    """Send bytes on a new connection; after a response, the next request must get one as well."""
+    """Send bytes on a new connection; after a response, the next request must also get one."""
     conn = t.conn()
     conn.send_raw(data)
     answer = look(t, conn, label, api, version)
@@ -180,7 +183,7 @@ def array_count_of_protocols(t: Stage) -> None:
 
 @AREA.scenario
 def invalid_utf8(t: Stage) -> None:
-    """Texts are not UTF-8."""
+    """Strings in requests are not valid UTF-8."""
     bad = b"g\xff\xfe\xc3"
     for label, api, version, body in (
         ("group id, Heartbeat v0", "Heartbeat", 0, HEARTBEAT | {"group_id": bad}),
@@ -197,7 +200,7 @@ def invalid_utf8(t: Stage) -> None:
 
 @AREA.scenario
 def null_topics_and_groups(t: Stage) -> None:
-    """Fields that must not be null are null."""
+    """Requests have null in fields that must not be null."""
     committed = {"group_id": "cf-none", "member_id": "", "topics": None}
     left = {"group_id": "cf-none", "members": None}
     joined = {"group_id": None, "protocol_type": "c"}

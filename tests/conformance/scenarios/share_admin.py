@@ -144,7 +144,7 @@ def described_and_listed(t: Stage, state: str) -> None:
 
 @AREA.scenario
 def several_groups_described(t: Stage) -> None:
-    """One request has a group twice, an unknown group, a group of another type, an empty name."""
+    """One request names a group twice, an unknown group, another group type and an empty name."""
     ShareMember(t, "A").joined(t.t1)
     classic, none = t.group("classic"), t.group("none")
     body = {

@@ -52,7 +52,7 @@ def whole_batch_rejected(t: Stage, copy: str, by: str) -> None:
 
 @AREA.each(copy=_COPIED, types=["1 3 3 1 3", "3 2 0 1 3", "4 3 1 1 3", "3 3 3 3 3"])
 def types_of_each_offset(t: Stage, copy: str, types: str) -> None:
-    """Offsets 1 to 5 of six have the types {types}; copies of records: {copy}."""
+    """Offsets 1 to 5 of six are acknowledged with types {types}; copies of records: {copy}."""
     queue = dlq.queue(t)
     place, a = dlq.reader_of(t, queue, plain(6), configs={COPY: copy})
     a.fetch(place)
@@ -97,7 +97,7 @@ def other_acknowledgements(t: Stage, kind: str) -> None:
 
 @AREA.each(partitions=[1, 2, 4])
 def partitions_of_the_queue(t: Stage, partitions: int) -> None:
-    """Where do the records of three partitions go in a queue with {partitions}?"""
+    """Which partitions of the queue, {partitions} in all, get the records of three partitions?"""
     queue = dlq.queue(t, partitions)
     (topic, _), a = dlq.reader_of(t, queue, partitions=3)
     places = [(topic, index) for index in range(3)]
@@ -155,7 +155,7 @@ def configs_of_the_queue(t: Stage, config: str, copy: str) -> None:
 
 @AREA.each(compression=["NONE", "GZIP"], size=[100, 400, 800, 2000])
 def queue_with_small_batches(t: Stage, compression: str, size: int) -> None:
-    """The queue accepts 1000 bytes; five values have {size}, compressed with {compression}."""
+    """The queue takes batches of 1000 bytes; five {compression} records have {size} bytes each."""
     queue = dlq.queue(t, configs={"max.message.bytes": "1000"})
     place, a = dlq.reader_of(
         t,

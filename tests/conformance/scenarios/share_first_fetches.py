@@ -46,7 +46,7 @@ def of_at_least(t: Stage, least: int) -> None:
 
 @AREA.each(records=["the first", "the second", "both"])
 def of_two_topics(t: Stage, records: str) -> None:
-    """Two topics have records: {records}."""
+    """Of two topics, these have records at the first fetch: {records}."""
     place, (a,) = group(t, "A", (2,) if records != "the second" else ())
     other = (looks.topic(t, suffix="second"), 0)
     if records != "the first":

@@ -80,7 +80,7 @@ def interval_in_the_answer(t: Stage) -> None:
 
 @AREA.each(version=[1])
 def whole_answers(t: Stage, version: int) -> None:
-    """Which fields do answers have: join, nothing changed, leave, error?"""
+    """Which fields does the answer to a join, an unchanged heartbeat, a leave and an error have?"""
     a = ShareMember(t, "A")
     changes: list[dict[str, Any]] = [{}, {"member_epoch": -1}, {"member_epoch": 5}]
     answers = [t.setup(a.joined, t.t1) and a.heartbeat("unchanged")]
@@ -95,7 +95,7 @@ def whole_answers(t: Stage, version: int) -> None:
 
 @AREA.each(epoch=["two behind", "previous", "current", "ahead", "zero"])
 def epochs(t: Stage, epoch: str) -> None:
-    """A member of epoch 4, previously 3 and 2, sends the epoch that is {epoch}."""
+    """A member at epoch 4, whose earlier epochs were 3 and 2, sends an epoch that is: {epoch}."""
     a = ShareMember(t, "A").joined(t.t1)
     (b,) = join(t, "B", t.t1)
     t.setup(a.heartbeat)
@@ -167,7 +167,7 @@ def topic_that_goes(t: Stage) -> None:
 
 @AREA.each(members=["AB", "ABC", "ABCD"], partitions=[1, 2, 3])
 def spread_over_members(t: Stage, members: str, partitions: int) -> None:
-    """How many partitions does each of the members {members} have of {partitions} partitions?"""
+    """How many of {partitions} partitions does each of the members {members} get?"""
     topic = looks.topic(t, partitions)
     joined = join(t, members, topic)
     for one in joined:
@@ -219,7 +219,7 @@ def _until_members(t: Stage, count: int, *alive: ShareMember) -> None:
 
 @AREA.scenario
 def session_times_out(t: Stage) -> None:
-    """A member without heartbeats expires, and the others continue."""
+    """A member without heartbeats expires, and the other members continue."""
     looks.configure(t, {"share.session.timeout.ms": "1500"})
     a, b = join(t, "AB", t.t1)
     _until_members(t, 1, a)

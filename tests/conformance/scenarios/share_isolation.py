@@ -76,7 +76,10 @@ def acknowledged_over_markers(t: Stage, level: str) -> None:
 
 @AREA.each(mode=[BATCH_OPTIMIZED, RECORD_LIMIT])
 def aborted_between_committed(t: Stage, mode: int) -> None:
-    """With read_committed, aborted records among others are archived at once (mode {mode})."""
+    """With read_committed, aborted records between other records are archived at once.
+
+    The acquire mode is {mode}.
+    """
     place, a = reader(t, (2,), share_isolation_level="read_committed")
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)
@@ -122,7 +125,7 @@ def two_producers(t: Stage) -> None:
 
 @AREA.each(level=_LEVELS)
 def level_that_changes(t: Stage, level: str) -> None:
-    """The isolation level changes from {level} to the other while a transaction is open."""
+    """The isolation level changes from {level} to the other level while a transaction is open."""
     place, a = reader(t, (1,), share_isolation_level=level)
     p = Producer(t, "P", 2).started()
     t.setup(p.produce, [place], records=2)

@@ -17,7 +17,7 @@ STATES = ["unknown", "stable", "empty", "classic", "consumer"]
 
 
 def _reach(t: Stage, state: str, topic: str) -> ShareMember:
-    """Bring the group into the state: of another type, without members, or with member A."""
+    """Bring the group into the state: another type, no members, or member A; return A."""
     if state == "classic":
         t.reach("empty", "C")
     elif state == "consumer":
@@ -52,7 +52,7 @@ _RESETS = {"hour": "by_duration:PT1H", "nothing": "by_duration:PT0S"}
 
 @AREA.each(reset=["earliest", "latest", "hour", "nothing", "default"])
 def first_offset(t: Stage, reset: str) -> None:
-    """With share.auto.offset.reset {reset}, is a record before or after the first fetch read?"""
+    """With share.auto.offset.reset={reset}, are records from before the first fetch acquired?"""
     topic = looks.topic(t)
     if reset != "default":
         looks.configure(t, {"share.auto.offset.reset": _RESETS.get(reset, reset)})
@@ -85,7 +85,7 @@ def first_offset_of_a_log_without_a_start(t: Stage, reset: str) -> None:
 
 @AREA.each(acquired=["all", "none", "some released"], offset=[2, 3, 5])
 def records_deleted(t: Stage, acquired: str, offset: int) -> None:
-    """The log start offset rises to {offset}; batches of 3 and 3, {acquired} of them acquired."""
+    """The log start offset rises to {offset} in a log of 3 and 3 records; acquired: {acquired}."""
     place, a = reader(t, (3, 3))
     if acquired == "none":
         a.nothing(place, max_records=0)
@@ -242,7 +242,7 @@ def altered_while_a_session_is_open(t: Stage) -> None:
 
 @AREA.scenario
 def altered_in_part(t: Stage) -> None:
-    """Offsets are altered for partitions of which some do not exist."""
+    """AlterShareGroupOffsets names existing and nonexistent partitions in one request."""
     topic = looks.topic(t, 2)
     looks.alter_offsets(t, {(topic, 0): 1, (topic, 5): 1, ("nowhere", 0): 1, (t.t1, 0): 0})
     looks.offsets(t)
@@ -253,7 +253,7 @@ def altered_in_part(t: Stage) -> None:
 
 @AREA.each(what=["alter", "delete"])
 def of_a_group_without_a_name(t: Stage, what: str) -> None:
-    """{what} offsets of a group with an empty name, and of a group that does not exist yet."""
+    """A request to {what} offsets names a group with an empty name, then a nonexistent group."""
     topic: dict[str, Any] = {"topic_name": t.t1}
     if what == "alter":
         topic["partitions"] = [{"partition_index": 0, "start_offset": 0}]

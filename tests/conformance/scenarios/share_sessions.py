@@ -77,7 +77,7 @@ def opened_twice(t: Stage, records: str) -> None:
 
 @AREA.each(by=_ENDS, acks=["none", "all", "a part"])
 def closed(t: Stage, by: str, acks: str) -> None:
-    """{by} closes a session and acknowledges {acks}; another member gets the rest."""
+    """{by} closes a session and acknowledges {acks}; another member gets the other records."""
     place, a, b = readers(t)
     a.fetch(place)
     said = {"none": [], "all": [(0, 4, ACCEPT)], "a part": [(1, 2, ACCEPT)]}[acks]

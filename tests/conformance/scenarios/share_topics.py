@@ -166,7 +166,7 @@ def created_again(t: Stage) -> None:
 def created_again_beside_another(t: Stage) -> None:
     """One of two topics of a session is recreated; the other topic gets records meanwhile.
 
-    If the records are there at once, whether Kafka returns the other topic is random.
+    If the other topic already had records, Kafka would return them in some runs only.
     """
     place, (a,), other = _two_topics(t)
     _delete(t, place)
@@ -285,7 +285,7 @@ def fewer_partitions(t: Stage) -> None:
 def _members(
     t: Stage, sizes: tuple[int, ...] = (5,), partitions: int = 1
 ) -> tuple[Partition, list[ShareMember]]:
-    """Return a topic's partition, and an assigned member whose waits are recorded."""
+    """Create a topic and a group; return partition 0 and member A, whose waits are recorded."""
     place, members = group(t, "A", sizes, partitions=partitions)
     for member in members:
         member.shows_waits = True
@@ -293,7 +293,7 @@ def _members(
 
 
 def _two_topics(t: Stage) -> tuple[Partition, list[ShareMember], Partition]:
-    """Like `_members` with a second topic; both topics are empty, and in the session."""
+    """Return the partitions of two empty topics, and a member with both in its session."""
     place, (a,) = _members(t, ())
     other = (looks.topic(t, suffix="other"), 0)
     t.recording = False

@@ -89,7 +89,7 @@ def first_steps(t: Stage) -> None:
 
 @AREA.scenario
 def whole_answers(t: Stage) -> None:
-    """Which fields do answers have: join, normal heartbeat, leave, error?"""
+    """Which fields does the answer to a join, a normal heartbeat, a leave and an error have?"""
     a = StreamsMember(t, "A", simple(t.t1))
 
     def told(note: str, answer: Any) -> None:
@@ -122,7 +122,7 @@ def whole_description(t: Stage) -> None:
 
 @AREA.each(epoch=["two behind", "previous", "previous with tasks of others", "current", "ahead"])
 def epochs(t: Stage, epoch: str) -> None:
-    """A member of epoch 4, previously 3 and 2, sends the epoch that is {epoch}."""
+    """A member at epoch 4, whose earlier epochs were 3 and 2, sends an epoch that is: {epoch}."""
     a, b = members(t, "AB", simple(t.t3))
     c = StreamsMember(t, "C", simple(t.t3))
     t.setup(c.join)
@@ -160,7 +160,7 @@ def leaves_twice(t: Stage) -> None:
 
 @AREA.scenario
 def sessions_that_time_out(t: Stage) -> None:
-    """A member without heartbeats expires, and the other one gets its tasks."""
+    """A member without heartbeats expires, and the other member gets its tasks."""
     share_looks.configure(t, {"streams.session.timeout.ms": "1500"})
     a, b = members(t, "AB", simple(t.t3))
     for _ in range(60):

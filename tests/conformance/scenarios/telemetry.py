@@ -342,7 +342,7 @@ def changed_subscription(t: Stage) -> None:
 
 @AREA.scenario
 def other_connection(t: Stage) -> None:
-    """A client instance ends with its connection, and continues on another connection."""
+    """The connection of a client instance closes, and the instance uses another connection."""
     client = _subscribed(t, interval_ms="60000")
     client.get()
     second = _Client(t)

@@ -113,7 +113,7 @@ def _named(topics: Asked | None) -> list[dict[str, Any]] | None:
 
 @AREA.scenario
 def commits(t: Stage) -> None:
-    """Which offsets are stored, which are refused with which errors, and in which order?"""
+    """Which offsets are stored, and which errors does OffsetCommit return, in which order?"""
     topics = Topics(t)
     one, three = topics.one, topics.three
     for label, asked in (
@@ -198,7 +198,7 @@ def names_and_ids(t: Stage) -> None:
 
 @AREA.scenario
 def deleted_topic(t: Stage) -> None:
-    """A topic was deleted, and another topic created with its name."""
+    """A topic is deleted, and another topic is created with its name."""
     topics = Topics(t)
     name = t.g.replace(".", "-")
     first = topics.create(name, "first")

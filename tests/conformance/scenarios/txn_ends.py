@@ -42,7 +42,10 @@ def ends_twice(t: Stage, v: int, first: bool, second: bool) -> None:
 
 @AREA.each(v=[1, 2, 4, 5], committed=[True, False])
 def end_of_nothing(t: Stage, v: int, committed: bool) -> None:
-    """EndTxn v{v} (committed: {committed}) is sent twice without a transaction, then for one."""
+    """EndTxn v{v} (committed: {committed}) is sent twice without a transaction, then for one.
+
+    The transaction is always committed.
+    """
     p = Producer(t, "P", 1 if v < 5 else 2).started()
     p.end(committed, version=v)
     p.settle()

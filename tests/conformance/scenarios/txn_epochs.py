@@ -12,7 +12,7 @@ _MAXIMUM_MS = 900_000
 
 @AREA.each(v=[1, 5])
 def timeouts(t: Stage, v: int) -> None:
-    """Which timeouts does InitProducerId v{v} accept, and does the last timeout apply?"""
+    """Which timeouts does InitProducerId v{v} accept, and does a new timeout replace the old?"""
     p = Producer(t)
     for timeout_ms in (0, -1, -2147483648, _MAXIMUM_MS + 1, 2147483647):
         p.init(f"timeout {timeout_ms}", version=v, transaction_timeout_ms=timeout_ms)
@@ -75,7 +75,7 @@ def bumps_and_retries(t: Stage, protocol: int) -> None:
 
 @AREA.each(protocol=[1, 2], committed=[True, False])
 def bump_after_the_end(t: Stage, protocol: int, committed: bool) -> None:
-    """After an end (committed: {committed}) InitProducerId has the old epoch, v{protocol}."""
+    """A v{protocol} transaction ends (committed: {committed}); InitProducerId has the old epoch."""
     p = Producer(t, "P", protocol).begun()
     before = p.epoch
     p.end(committed)

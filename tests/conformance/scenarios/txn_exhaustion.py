@@ -16,7 +16,7 @@ _LAST = 32766
 
 @AREA.scenario
 def starts(t: Stage) -> None:
-    """A new instance sends InitProducerId at the last epochs."""
+    """New instances send InitProducerId near a producer id's last epoch."""
     p = Producer(t).raised(_LAST - 1)
     p.look()
     p.init()
@@ -27,7 +27,7 @@ def starts(t: Stage) -> None:
 
 @AREA.scenario
 def bumps(t: Stage) -> None:
-    """A producer sends InitProducerId with id and epoch at the last epochs, and repeats it."""
+    """InitProducerId with id and epoch is sent and repeated near the producer id's last epoch."""
     p = Producer(t).raised(_LAST - 1)
     p.init_again()
     p.look()
@@ -49,7 +49,7 @@ def bumps(t: Stage) -> None:
 
 @AREA.each(committed=[True, False])
 def ends(t: Stage, committed: bool) -> None:
-    """EndTxn v5 (committed: {committed}) is sent at the last epochs, and repeated."""
+    """EndTxn v5 (committed: {committed}) is sent and repeated near a producer id's last epoch."""
     topic = t.topic()
     p = Producer(t, "P", 2).raised(_LAST - 1)
     p.begin((topic, 0))

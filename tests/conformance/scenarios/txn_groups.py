@@ -11,7 +11,7 @@ AREA = Area("txn_groups")
 
 
 def _look(t: Stage, label: str) -> None:
-    """Record the committed offsets, then those of a consumer that requires stable ones."""
+    """Record the group's committed offsets, without and with require_stable."""
     t.offs(label=f"{label}, offsets")
     t.fetch([(t.t1, [0]), (t.t3, [0, 1])], 7, label=f"{label}, stable", require_stable=True)
 

@@ -124,7 +124,7 @@ def coordinator_epochs(t: Stage, v: int) -> None:
 
 @AREA.each(v=[1, 2])
 def partitions(t: Stage, v: int) -> None:
-    """WriteTxnMarkers v{v} names unknown partitions and producers beside known ones."""
+    """WriteTxnMarkers v{v} names known and unknown partitions and producers."""
     topic = t.topic(2)
     unknown = f"{t.g}-none"
     t.name_it(unknown, "<none>")

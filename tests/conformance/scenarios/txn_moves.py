@@ -208,7 +208,7 @@ def who_coordinates(t: Stage, version: int) -> None:
 def ending_while_a_leader_does_not_answer(t: Stage, committed: bool, v: int) -> None:
     """What do the old and new coordinator show while one of three markers is missing?
 
-    Committed: {committed}, v{v}. The end follows once the marker is written.
+    Committed: {committed}, v{v}. The transaction ends once the marker is written.
     """
     topic = moving.topic(t, (HOME,), (2,), (HOME,))
     p = producer(t, v, NEW)
@@ -247,7 +247,7 @@ def _look_at_an_end(p: MovingProducer, topic: str, note: str) -> None:
 
 @AREA.each(v=[1, 2])
 def ending_without_a_leader(t: Stage, v: int) -> None:
-    """Who gets a marker if one of two partitions has no leader at the end, v{v}?
+    """Which partitions get a marker if one of two has no leader when a v{v} transaction ends?
 
     The leader returns, and then the transaction has ended.
     """
@@ -319,7 +319,7 @@ def group_moves(t: Stage, committed: bool, v: int) -> None:
 
 @AREA.each(committed=[True, False], v=[1, 2])
 def data_moves(t: Stage, committed: bool, v: int) -> None:
-    """A partition's leader moves in the transaction (committed: {committed}, v{v})."""
+    """A partition's leader moves during a transaction (committed: {committed}, v{v})."""
     topic = moving.topic(t, (2, HOME))
     p = producer(t, v)
     p.started()

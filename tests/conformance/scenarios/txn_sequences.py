@@ -47,7 +47,7 @@ def wraps(t: Stage, v: int) -> None:
 
 @AREA.each(v=[7, 12])
 def repeats_of_other_sizes(t: Stage, v: int) -> None:
-    """Batches of Produce v{v} overlap earlier ones from each side, or repeat single ones."""
+    """Batches of Produce v{v} overlap earlier batches from each side, or repeat single batches."""
     topic = t.topic()
     where = [(topic, 0)]
     p, plain = _idempotent(t, v)

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: Kafka's responses, and their immediate effect."""
+"""AlterConfigs and IncrementalAlterConfigs: Kafka's responses, and the effect of changes."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_lists_grow_and_shrink() -> None:
     ],
 )
 def test_bad_changes_are_refused(changes: list[Given], code: int, message: str | None) -> None:
-    """If one change of a resource is invalid, none of its changes is applied."""
+    """A config change leaves other configs alone; deleting a config that was never set succeeds."""
     made = broker()
     assert change(made, *changes) == (code, message)
     assert own(made) == {}

@@ -65,7 +65,10 @@ def test_the_connection_knows_the_software_of_its_client(
 
 @pytest.mark.parametrize("version", range(6))
 def test_what_is_offered_is_what_is_served(version: int) -> None:
-    """Every API of the registry is listed with its versions, by key; Produce from 0 (KIP-896)."""
+    """ApiVersions lists every API of the registry with its versions, in order of the API key.
+
+    Produce is listed from version 0 on (KIP-896).
+    """
     answer = ask(version)
     assert answer.error_code == 0
     offered = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
@@ -79,7 +82,7 @@ def test_what_is_offered_is_what_is_served(version: int) -> None:
     [("", "1"), ("x", ""), ("-x", "1"), ("a b", "1"), ("x", "1."), ("x\n", "1")],
 )
 def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
-    """Since version 3 a name or version that violates KIP-511's pattern gets INVALID_REQUEST."""
+    """Since version 3 a software name or version outside KIP-511's pattern gets INVALID_REQUEST."""
     answer = ask(3, name, software_version)
     assert answer.error_code == 42
     assert answer.api_keys == []
@@ -102,7 +105,7 @@ def test_a_client_has_to_name_itself(name: str, software_version: str) -> None:
 def test_a_client_that_means_another_broker(
     cluster_id: str | None, node_id: int, error: int
 ) -> None:
-    """A wrong cluster or node gets REBOOTSTRAP_REQUIRED; a request with only one id is invalid."""
+    """A wrong cluster or node id gets REBOOTSTRAP_REQUIRED; a request needs both ids or neither."""
     answer = ask(5, cluster_id=cluster_id, node_id=node_id)
     assert answer.error_code == error
     assert bool(answer.api_keys) == (error == 0)

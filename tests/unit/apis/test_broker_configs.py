@@ -1,4 +1,4 @@
-"""Dynamic broker configs: persistence, immediate effect, per broker and for all brokers."""
+"""Dynamic broker configs, for one broker or for all: persistence and immediate effect."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ async def test_the_level_of_the_log_can_change() -> None:
 
 
 async def test_a_value_that_is_not_valid_by_now_has_no_effect() -> None:
-    """An invalid value kept by another release has no effect and does not prevent a start."""
+    """An invalid value stored by another release has no effect and does not prevent a start."""
     disk = MemoryDisk()
     nodes = Nodes(disk, 1)
     run_all(nodes.cluster.dynamic_configs.set({"1": {"message.max.bytes": "many"}}))
@@ -324,7 +324,7 @@ async def test_a_broker_without_the_listener_of_a_client_is_left_out() -> None:
 
 
 async def test_listeners_that_cannot_be_had_any_more_are_those_of_the_start() -> None:
-    """Kept dynamic listeners that do not fit the protocol map of the start are ignored."""
+    """Stored dynamic listeners are ignored if the protocol map at the start lacks their names."""
     disk = MemoryDisk()
     nodes = Nodes(disk, 1)
     listeners = "PLAINTEXT://127.0.0.1:9092,X://127.0.0.1:9999"

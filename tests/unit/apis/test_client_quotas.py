@@ -78,7 +78,7 @@ def test_an_address_may_be_written_in_many_ways(name: str, address: str) -> None
 
 
 def test_a_filter_that_cannot_be_is_refused() -> None:
-    """A filter with an invalid entity type is refused, with null entries."""
+    """A filter with an invalid entity type is refused, and the response has null entries."""
     component = QuotaFilterComponent(entity_type="topic", match_type=2, match=None)
     request = DescribeClientQuotasRequest(components=[component])
     answer = MemoryBroker().ask(request)

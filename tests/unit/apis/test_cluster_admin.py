@@ -72,9 +72,9 @@ def described(nodes: Nodes) -> list[tuple[int, bool]]:
 
 
 async def test_an_unregistered_broker_gets_no_replicas_until_it_starts() -> None:
-    """Unregistering stops a running broker, and it gets no replicas until it starts again.
+    """Unregistering stops a running broker, which gets no replicas until it starts again.
 
-    A second request for it gets BROKER_ID_NOT_REGISTERED.
+    A second UnregisterBroker for the stopped broker gets BROKER_ID_NOT_REGISTERED.
     """
     nodes = Nodes()
     topic = nodes.cluster.topics.create("t", 3, {}, 3)
@@ -127,7 +127,7 @@ async def test_a_stopped_broker_is_unregistered() -> None:
 async def test_features_have_one_level(
     feature: str, level: int, kind: int, code: int, text: str | None
 ) -> None:
-    """Each feature has one level; every other level is refused."""
+    """UpdateFeatures accepts only the current level of each feature."""
     nodes = Nodes(None, 1)
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     request = UpdateFeaturesRequest(feature_updates=[update])
@@ -220,7 +220,7 @@ async def test_no_controller_can_be_unregistered(
 
 
 async def test_the_next_controller_is_the_one_that_stays() -> None:
-    """After a controller failover the new controller is the active one."""
+    """After a controller failover UnregisterController treats the new controller as active."""
     nodes = Nodes()
     await nodes.cluster.stop_broker(1)
     for controller_id, error in (

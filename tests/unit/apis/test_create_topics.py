@@ -82,7 +82,7 @@ def test_a_topic_is_created(version: int) -> None:
 
 
 def test_a_topic_survives_a_restart() -> None:
-    """Name, id, partitions and configs survive a clean restart and a crash."""
+    """A topic's name, id, partitions and configs survive a clean restart and a crash."""
     broker = MemoryBroker()
     create(broker, topic("t", 3, configs={"retention.ms": "777"}))
     before = broker.topics.topic("t")
@@ -99,14 +99,17 @@ def test_a_topic_survives_a_restart() -> None:
 
 
 def test_defaults() -> None:
-    """A count of -1 takes the broker's default; replicas are limited to the number of brokers."""
+    """A partition or replica count of -1 means the broker's default.
+
+    The replica count is limited to the number of brokers.
+    """
     broker = MemoryBroker(num_partitions="4", default_replication_factor="3")
     (result,) = create(broker, topic("t", -1, -1))
     assert (result.error_code, result.num_partitions, result.replication_factor) == (0, 4, 1)
 
 
 def test_validate_only() -> None:
-    """validate_only gives the response of a creation and creates nothing."""
+    """CreateTopics with validate_only has the response of a creation and creates nothing."""
     broker = MemoryBroker()
     (result,) = create(broker, topic("t", 3), validate_only=True)
     assert (result.error_code, result.num_partitions) == (0, 3)
@@ -118,9 +121,9 @@ def test_validate_only() -> None:
 
 
 def test_a_name_that_is_taken() -> None:
-    """An existing name gets TOPIC_ALREADY_EXISTS.
+    """CreateTopics of an existing name gets TOPIC_ALREADY_EXISTS.
 
-    A name that differs from an existing one only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
+    A name that differs from an existing name only in `.` and `_` gets INVALID_TOPIC_EXCEPTION.
     """
     broker = MemoryBroker()
     create(broker, topic("co.l"))
@@ -202,9 +205,9 @@ def test_a_name_that_is_taken() -> None:
     ],
 )
 def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> None:
-    """Bad names, numbers and configs get Kafka's error and text, and create nothing.
+    """CreateTopics with a bad name, number or config gets Kafka's error and creates nothing.
 
-    validate_only gives the same errors.
+    With validate_only the errors are the same.
     """
     broker = MemoryBroker()
     code, message = refusal(broker, asked)
@@ -216,7 +219,7 @@ def test_what_is_refused(asked: CreatableTopic, error: ErrorCode, text: str) -> 
 
 
 def test_a_partition_that_is_placed_twice() -> None:
-    """A partition that is placed twice is refused, but an earlier error takes precedence."""
+    """A partition with two assignments is refused, but an earlier error takes precedence."""
     broker = MemoryBroker()
     for places, text in (
         (((0, [1]), (0, [9])), "Found multiple manual partition assignments for partition 0"),
@@ -233,7 +236,7 @@ def test_a_partition_that_is_placed_twice() -> None:
 
 
 def test_configs_of_a_new_topic() -> None:
-    """In the response, configs of the request have the topic as source, other configs a default."""
+    """In the response, requested configs have the topic as source, all other configs a default."""
     broker = MemoryBroker()
     configs = {"retention.ms": "12345", "cleanup.policy": "compact,delete"}
     (result,) = create(broker, topic("t", configs=configs))
@@ -245,7 +248,7 @@ def test_configs_of_a_new_topic() -> None:
 
 
 def test_a_name_that_stands_twice() -> None:
-    """A repeated name gets one INVALID_REQUEST, after the other topics, which are created."""
+    """A topic named twice gets one INVALID_REQUEST after the other topics, which are created."""
     broker = MemoryBroker()
     results = create(broker, topic("d1"), topic("d1"), topic("d2"))
     assert [(one.name, one.error_code, one.error_message) for one in results] == [
@@ -295,14 +298,17 @@ def test_manual_assignments() -> None:
     ],
 )
 def test_assignments_that_are_refused(asked: CreatableTopic, error: int, text: str) -> None:
-    """Assignments with a count get INVALID_REQUEST, invalid ones INVALID_REPLICA_ASSIGNMENT."""
+    """A topic with manual assignments that also sets a count gets INVALID_REQUEST.
+
+    Invalid assignments get INVALID_REPLICA_ASSIGNMENT.
+    """
     code, message = refusal(MemoryBroker(), asked)
     assert code == error
     assert (message or "").endswith(text)
 
 
 def test_a_disk_that_fails() -> None:
-    """A failed write gets KAFKA_STORAGE_ERROR, and the topic can be created afterwards."""
+    """If the disk fails, CreateTopics gets KAFKA_STORAGE_ERROR, and a later request succeeds."""
     broker = MemoryBroker()
     broker.disk.fail_at(0)
     assert create(broker, topic("t"))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -310,7 +316,7 @@ def test_a_disk_that_fails() -> None:
 
 
 def test_results_in_the_order_of_the_request() -> None:
-    """Results come in the order of the request, whether the topics are valid or not."""
+    """CreateTopics results are in the order of the request, whether topics are valid or not."""
     results = create(MemoryBroker(), topic("o3"), topic("o1"), topic("bad name"), topic("o2"))
     assert [one.name for one in results] == ["o3", "o1", "bad name", "o2"]
 
@@ -374,19 +380,19 @@ def test_a_topic_grows(version: int) -> None:
     ],
 )
 def test_topics_do_not_shrink(count: int, text: str) -> None:
-    """An equal or smaller count gets INVALID_PARTITIONS."""
+    """CreatePartitions with an equal or smaller count gets INVALID_PARTITIONS."""
     assert widen(wide(), ("t", count)) == [("t", ErrorCode.INVALID_PARTITIONS, text)]
 
 
 def test_partitions_are_validated_only() -> None:
-    """validate_only gives the response of the increase and changes nothing."""
+    """CreatePartitions with validate_only has the response of an increase and changes nothing."""
     broker = wide()
     assert widen(broker, ("t", 5), validate_only=True) == [("t", 0, None)]
     assert broker.topics.partition_count("t") == 3
 
 
 def test_partitions_of_unknown_and_repeated_topics() -> None:
-    """Repeated names are refused first; then each topic has its own result."""
+    """CreatePartitions refuses repeated names; every other topic has its own result."""
     broker = wide()
     broker.topics.create("u", 1, {})
     assert widen(broker, ("t", 5), ("t", 6), ("u", 2), ("no", 2)) == [
@@ -420,13 +426,16 @@ def test_partitions_of_unknown_and_repeated_topics() -> None:
     ],
 )
 def test_placed_partitions(count: int, places: list[list[int]], text: str | None) -> None:
-    """Each new partition needs one valid replica; otherwise INVALID_REPLICA_ASSIGNMENT."""
+    """CreatePartitions needs one valid assignment for each new partition.
+
+    Other assignments get INVALID_REPLICA_ASSIGNMENT.
+    """
     code = ErrorCode.NONE if text is None else ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert widen(wide(), ("t", count, places)) == [("t", code, text)]
 
 
 def test_too_many_partitions() -> None:
-    """Topics beyond 10 000 new partitions per request are refused; the others grow."""
+    """CreatePartitions refuses the topics that exceed 10 000 new partitions per request."""
     made = wide()
     made.topics.create("u", 1, {})
     code = ErrorCode.UNKNOWN_SERVER_ERROR

@@ -113,7 +113,7 @@ def test_who_may_ask(
     handle: Any, request_: Any, listener: str, principal: Principal, has_token: bool,
     is_allowed: bool,
 ) -> None:  # fmt: skip
-    """Only clients authenticated by name or certificate, not by a token, may use these APIs."""
+    """Only clients authenticated by name or certificate, not by a token, may use token APIs."""
     broker = TokenBroker(KEYED)
     answer = broker.ask_as(request_, principal, listener=listener, has_token=has_token)
     refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -159,7 +159,7 @@ def test_what_is_no_owner_or_renewer() -> None:
 
 @pytest.mark.parametrize("length", [1, 100])
 def test_very_many_renewers(length: int) -> None:
-    """Very many renewers are refused, even with short names."""
+    """CreateDelegationToken with very many renewers is refused, even with short names."""
     broker = TokenBroker(KEYED)
     one = CreatableRenewers(principal_type="User", principal_name="x" * length)
     answer = broker.create(renewers=[one] * (MOST_TOKEN_BYTES // length))
@@ -185,14 +185,14 @@ def test_a_token_is_renewed_and_ended() -> None:
 
 @pytest.mark.parametrize(("handle", "request_"), REQUESTS)
 def test_without_a_key(handle: Any, request_: Any) -> None:
-    """Without a secret key every request gets DELEGATION_TOKEN_AUTH_DISABLED."""
+    """Without a secret key every token request gets DELEGATION_TOKEN_AUTH_DISABLED."""
     answer = TokenBroker({}).ask_as(request_)
     assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_older_versions(version: int) -> None:
-    """In older versions the owner is the requester."""
+    """In versions 1 and 2 of CreateDelegationToken the requester becomes the owner."""
     broker = TokenBroker(KEYED)
     request = CreateDelegationTokenRequest(max_lifetime_ms=-1)
     assert broker.ask_as(request, version=version).principal_name == "alice"

@@ -41,7 +41,10 @@ def delete(made: MemoryBroker, *asked: tuple[str, int, int]) -> list[tuple[str, 
 
 
 def test_the_first_offset_moves_forward_only() -> None:
-    """A lower offset changes nothing, -1 is the high watermark, a higher offset is refused."""
+    """DeleteRecords below the log start changes nothing; -1 means the high watermark.
+
+    An offset above the high watermark or below -1 gets OFFSET_OUT_OF_RANGE.
+    """
     made = broker()
     out_of_range = ErrorCode.OFFSET_OUT_OF_RANGE
     for offset, code, low in ((2, 0, 2), (1, 0, 2), (6, out_of_range, -1), (-2, out_of_range, -1)):
@@ -51,7 +54,7 @@ def test_the_first_offset_moves_forward_only() -> None:
 
 
 def test_what_has_no_records_to_delete() -> None:
-    """Unknown partitions, internal topics and topics that are only compacted are refused."""
+    """DeleteRecords refuses unknown partitions, internal topics and compact-only topics."""
     made = broker(cleanup_policy="compact")
     assert delete(made, ("t", 0, 1)) == [("t", 0, ErrorCode.POLICY_VIOLATION, -1)]
     for policy in ("", "compact,delete"):
@@ -68,7 +71,7 @@ def test_what_has_no_records_to_delete() -> None:
 
 
 def test_of_a_partition_named_twice_the_last_counts() -> None:
-    """A partition named twice is answered once; its last offset counts."""
+    """DeleteRecords answers a partition named twice once, and uses its last offset."""
     made = broker()
     assert delete(made, ("t", 0, 1), ("t", 0, 3)) == [("t", 0, 0, 3)]
 

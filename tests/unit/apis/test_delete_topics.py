@@ -36,7 +36,7 @@ def topic_id(made: MemoryBroker, name: str) -> bytes:
 
 
 def delete(made: MemoryBroker, *asked: str | bytes | tuple[str, bytes]) -> list[Result]:
-    """Delete by names and ids at version 6."""
+    """Delete topics by names and ids at version 6; return the results."""
     states = []
     for one in asked:
         if isinstance(one, str):
@@ -118,7 +118,7 @@ def test_internal_topics_may_be_deleted() -> None:
     ],
 )
 def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
-    """With delete.topic.enable=false every deletion is refused."""
+    """With delete.topic.enable=false DeleteTopics refuses every topic."""
     made = broker("a", delete_topic_enable="false")
     response = made.ask(DeleteTopicsRequest(topic_names=["a"]), version)
     assert [(one.name, one.error_code) for one in response.responses] == [("a", error)]
@@ -126,7 +126,7 @@ def test_deletion_can_be_turned_off(version: int, error: ErrorCode) -> None:
 
 
 def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
-    """A topic with the name of a deleted one has another id and no records."""
+    """A topic that is recreated under the same name has another id and no records."""
     made = broker("a")
     old_id = topic_id(made, "a")
     partition = made.topics.partition("a", 0)
@@ -140,7 +140,7 @@ def test_the_name_is_free_again_and_the_new_topic_is_empty() -> None:
 
 
 def test_who_listens_is_told() -> None:
-    """Listeners are called when the deleted topic can no longer be found."""
+    """Deletion listeners are called when the topic can no longer be found."""
     made = broker("a")
     heard: list[tuple[str, bool]] = []
 

@@ -75,7 +75,7 @@ def test_the_configs_of_a_topic(version: int) -> None:
 
 
 def test_only_the_keys_asked_for() -> None:
-    """Unknown keys are left out; an empty list returns all configs."""
+    """DescribeConfigs leaves out unknown keys; an empty list of keys returns all configs."""
     made = broker()
     names = {one.name for one in describe(made, TOPIC, "t", ["retention.ms", "nope"]).configs}
     assert names == {"retention.ms"}
@@ -107,9 +107,9 @@ def test_synonyms() -> None:
 
 
 def test_a_brokers_setting_is_the_topics_default() -> None:
-    """A topic without its own config uses the broker's value, whichever unit it is set in.
+    """A topic without its own config uses the broker's value, in whichever unit that value is set.
 
-    Only the finest unit counts as its source, as in Kafka.
+    As in Kafka, only the setting with the finest unit is shown as the source.
     """
     made = MemoryBroker(log_retention_hours="24")
     made.topics.create("plain", 1, {})
@@ -151,7 +151,7 @@ def recorded(section: str) -> dict[str, Any]:
 
 
 def shown(result: Any) -> dict[str, Any]:
-    """Return our configs in the same form."""
+    """Return value, source, type and synonyms of each described config, by config name."""
     return {
         one.name: [
             one.value,
@@ -184,7 +184,7 @@ def test_what_a_running_kafka_describes() -> None:
 
 
 def test_documentation_only_if_asked_for() -> None:
-    """Documentation is null without include_documentation; otherwise every config has it."""
+    """Without include_documentation the documentation is null; with it every config has a text."""
     made = broker()
     assert all(one.documentation is None for one in describe(made, TOPIC, "t").configs)
     documented = describe(made, TOPIC, "t", include_documentation=True).configs
@@ -205,14 +205,14 @@ def test_documentation_only_if_asked_for() -> None:
     ],
 )
 def test_resources_that_are_not_there(kind: int, name: str, error: ErrorCode, text: str) -> None:
-    """Each unknown resource gets its error and Kafka's text."""
+    """DescribeConfigs of an unknown resource gets the error and text that Kafka uses."""
     result = describe(broker(), kind, name)
     assert (result.error_code, result.configs) == (error, [])
     assert result.error_message.startswith(text)
 
 
 def test_the_settings_of_the_broker() -> None:
-    """All settings are listed under the broker's id; those set at the start are static."""
+    """All settings are listed under the broker's id; settings given at the start are static."""
     made = broker(num_partitions="4")
     result = describe(made, BROKER, "1", include_synonyms=True)
     told = {one.name: one for one in result.configs}
@@ -248,7 +248,7 @@ def test_what_is_set_for_all_brokers() -> None:
 
 
 def test_loggers_and_groups() -> None:
-    """The root logger is the log of the process; a group has the broker's timeouts as defaults."""
+    """The root logger has the level of the process's log; a group has the broker's timeouts."""
     made = broker(group_consumer_session_timeout_ms="46000")
     (root,) = describe(made, LOGGER, "1").configs
     assert (root.name, root.value, root.config_source, root.read_only) == ("root", "INFO", 6, False)

@@ -107,7 +107,7 @@ NOTHING = (-1, 0, -1, ErrorCode.NONE)
 
 
 def test_partitions_that_are_named() -> None:
-    """Named partitions have their lag if it is known, unknown partitions come last.
+    """Named partitions have their lag if it is known; nonexistent partitions come last.
 
     The group need not exist.
     """
@@ -134,7 +134,7 @@ def test_partitions_that_are_named() -> None:
 
 
 def test_all_of_a_group() -> None:
-    """Without named topics all initialized partitions are returned, but not of deleted topics."""
+    """Without named topics all initialized partitions of existing topics are returned."""
     t = Described()
     t.alter(0, 3)
     t.alter(2, 0)
@@ -191,7 +191,7 @@ def test_what_kafkas_persister_does_not_take(group_id: str, topics: Asked) -> No
 
 
 def test_errors_of_the_share_coordinator() -> None:
-    """An error of the share coordinator counts as no offset, as with OffsetFetch."""
+    """If the share coordinator returns an error, the start offset is -1, without an error code."""
     t = Described()
     t.keep(0, 4)
     assert t.topic is not None
@@ -222,7 +222,7 @@ def test_a_log_whose_end_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_while_the_share_coordinator_thinks() -> None:
-    """The response waits for all of its partitions."""
+    """The response is sent once the offsets of all its partitions are known."""
     t = Described()
     t.keep(0, 4)
     t.state.hold()
@@ -236,7 +236,7 @@ def test_while_the_share_coordinator_thinks() -> None:
 
 
 def test_a_group_that_cannot_answer() -> None:
-    """A bug in the group fails the request."""
+    """An exception in the group fails the whole request."""
     t = Described()
     t.alter(0, 3)
     group: Any = t.broker.groups.tasks[GROUP].group

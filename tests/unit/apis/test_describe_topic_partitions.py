@@ -67,7 +67,10 @@ def test_a_topic_is_told_whole() -> None:
 
 
 def test_topics_come_by_name_and_once() -> None:
-    """Topics are sorted by name and listed once; without names all come, also internal ones."""
+    """Topics are sorted by name and listed once; without names all topics are listed.
+
+    Internal topics are included.
+    """
     broker = broker_with_topics()
     assert page(ask(broker, "c", "a", "c")) == ([("a", 0, [0, 1]), ("c", 0, [0])], None)
     broker.topics.create_internal("__consumer_offsets")
@@ -89,7 +92,7 @@ def test_pages_follow_each_other() -> None:
 
 @pytest.mark.parametrize("limit", [0, -5])
 def test_a_page_holds_one_partition_at_least(limit: int) -> None:
-    """A limit of 0 or less counts as 1."""
+    """A page limit of 0 or less is treated as 1."""
     assert page(ask(broker_with_topics(), limit=limit)) == ([("a", 0, [0])], ("a", 1))
 
 

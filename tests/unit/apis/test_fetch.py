@@ -54,7 +54,7 @@ def test_the_stored_batches_come_back(version: int) -> None:
 
 
 def test_aborted_transactions_are_told_to_read_committed_only() -> None:
-    """Aborted transactions are null with read_uncommitted, and a list with read_committed."""
+    """The list of aborted transactions is null with read_uncommitted, not with read_committed."""
     made = broker()
     fill(made, "t", 0)
     for level, expected in ((0, None), (1, [])):
@@ -93,7 +93,7 @@ def test_the_limit_of_a_request() -> None:
 
 
 def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> None:
-    """Empty partitions do not use up the first batch that may exceed the limits."""
+    """The first batch of a fetch may exceed the limits, also after empty partitions."""
     made = broker()
     fill(made, "u", 0)
     assert brief(ask(made, ("t", 0, 0, 1), ("u", 0, 0, 1))) == [
@@ -103,7 +103,7 @@ def test_the_first_batch_goes_out_from_the_first_partition_that_has_one() -> Non
 
 
 def test_the_brokers_own_limit() -> None:
-    """fetch.max.bytes limits every response."""
+    """No Fetch response is larger than fetch.max.bytes."""
     made = broker(fetch_max_bytes="1024")
     fill(made, "t", 0, 50)
     assert brief(ask(made, ("t", 0, 0)))[0][3] <= 1024
@@ -138,7 +138,7 @@ def test_unknown_partitions_stand_behind_the_known() -> None:
 
 
 def test_leader_epochs() -> None:
-    """Fetches are fenced by the client's leader epoch, and by the epoch that it last read."""
+    """Fetches are fenced by the client's leader epoch, and by the last epoch that it read."""
     made = broker()
     fill(made, "t", 0)
     made.topics.log("t", 0).begin_leader_epoch(3)
@@ -315,7 +315,7 @@ def test_a_stopping_broker_answers_who_waits() -> None:
 
 
 def test_without_a_session_the_id_is_zero() -> None:
-    """Epoch -1 gets a full response with session id 0."""
+    """A fetch with epoch -1 gets a full response with session id 0."""
     response = ask(broker(), ("t", 0, 0), session_epoch=-1)
     assert (response.session_id, len(brief(response))) == (0, 1)
 
@@ -345,7 +345,7 @@ def test_forgotten_partitions_are_not_answered() -> None:
 
 
 def test_errors_in_a_session_are_repeated() -> None:
-    """An error is repeated in every response; the recovered partition is returned once more."""
+    """A partition error is repeated in every response; a recovered partition is returned once."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     outside = ("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, 0)
@@ -365,7 +365,7 @@ def test_unknown_topics_stay_in_a_session() -> None:
 
 
 def test_errors_of_sessions_are_told_at_the_top() -> None:
-    """Unknown session, wrong epoch, or names instead of ids give only a top-level error."""
+    """An unknown session, a wrong epoch, or names instead of ids give only a top-level error."""
     made = broker()
     session = Session(made, ("t", 0, 0))
     for fields, version, error in (

@@ -145,7 +145,7 @@ def test_the_end_of_a_younger_transaction_wakes_nobody() -> None:
 
 
 def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
-    """Unreadable data that was in the log at the start of the wait counts once a marker follows."""
+    """Records from before the wait count towards min_bytes once a marker makes them readable."""
     stage = Stage()
     stage.send(1, BIG)
     call = stage.park(0, min_bytes=1000)
@@ -154,7 +154,7 @@ def test_min_bytes_counts_what_a_marker_makes_readable() -> None:
 
 
 def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
-    """Data that stays unreadable behind the last stable offset does not count."""
+    """Data that stays above the last stable offset does not count towards min_bytes."""
     stage = Stage()
     size = stage.send(1)
     call = stage.park(0, min_bytes=1000)
@@ -169,7 +169,7 @@ def test_min_bytes_does_not_count_what_stays_unreadable() -> None:
 
 
 def test_bytes_below_an_offset_reach_over_segments() -> None:
-    """The bytes below an offset include older segments entirely."""
+    """`bytes_below` counts whole older segments and the part of a segment below the offset."""
     stage = Stage()
     stage.send(1, BIG)
     log = stage.partition.log

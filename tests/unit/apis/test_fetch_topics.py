@@ -121,7 +121,7 @@ def test_a_fetch_outside_a_session_waits_likewise() -> None:
 
 
 def test_a_reader_whose_log_diverges_is_told_where() -> None:
-    """A diverging reader gets the end offset of its epoch at once, without records."""
+    """A reader whose log diverges gets the end offset of its epoch at once, without records."""
     made = broker()
     fill(made, "t", 0, 2)
     made.topics.log("t", 0).begin_leader_epoch(4)

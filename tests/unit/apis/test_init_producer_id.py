@@ -26,7 +26,7 @@ def test_every_request_gets_another_id() -> None:
 
 
 def test_ids_are_not_given_again_after_a_crash() -> None:
-    """After a kill the next id comes from a new block."""
+    """After a kill the next producer id comes from a new block."""
     broker = MemoryBroker()
     assert ask(broker) == (0, 0, 0)
     broker.disk.processes_died()
@@ -35,7 +35,7 @@ def test_ids_are_not_given_again_after_a_crash() -> None:
 
 
 def test_a_block_costs_one_write() -> None:
-    """Only every thousandth id needs a write to the disk."""
+    """Only every thousandth producer id needs a write to the disk."""
     broker = MemoryBroker()
     ask(broker)
     written = len(broker.disk.operations)

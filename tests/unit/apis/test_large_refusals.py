@@ -119,7 +119,7 @@ async def test_very_many_loggers(broker: Secured) -> None:
 
 
 async def test_very_many_users(broker: Secured) -> None:
-    """Each user is refused; a user with two alterations only once."""
+    """Each user in a large request is refused; a user with two alterations is refused once."""
     described = DescribeUserScramCredentialsRequest(users=[ScramUserName()] * 4 * COUNT)
     answer = await asked_shortly(broker, described)
     assert len(answer.results) == 4 * COUNT
@@ -134,7 +134,7 @@ async def test_very_many_users(broker: Secured) -> None:
 
 
 async def test_very_many_topics_of_a_transaction(broker: Secured) -> None:
-    """Each topic is refused if the transactional id is refused."""
+    """If the transactional id is refused, every topic of a large Produce request is refused."""
     records = bytearray(61)
     records[MAGIC_POSITION], records[FLAGS_POSITION] = 2, TRANSACTIONAL
     data = [PartitionProduceData(records=bytes(records))]

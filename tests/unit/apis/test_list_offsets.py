@@ -90,7 +90,10 @@ def look_up(
 def test_offsets_by_time(
     broker: MemoryBroker, timestamp: int, answer: tuple[int, int, int, int]
 ) -> None:
-    """A time gives the first record at or after it; special times give the ends of the log."""
+    """ListOffsets of a time finds the first record at or after this time.
+
+    Special times find the ends of the log.
+    """
     assert look_up(broker, "l1", timestamp) == answer
 
 
@@ -107,7 +110,10 @@ def test_offsets_of_an_empty_log(
 
 @pytest.mark.parametrize("version", range(1, 12))
 def test_special_times_by_version(broker: MemoryBroker, version: int) -> None:
-    """-3 needs version 7, -4 version 8, -5 version 9, -6 version 11; else UNSUPPORTED_VERSION."""
+    """The timestamp -3 needs version 7, -4 version 8, -5 version 9 and -6 version 11.
+
+    Older versions get UNSUPPORTED_VERSION.
+    """
     epoch = 0 if version >= 4 else -1
     assert look_up(broker, "l1", -1, version=version) == (0, -1, 7, epoch)
     assert look_up(broker, "l1", 101, version=version) == (0, 300, 1, epoch)
@@ -123,7 +129,7 @@ def test_read_committed(broker: MemoryBroker) -> None:
 
 
 def test_unknown_partitions(broker: MemoryBroker) -> None:
-    """Nonexistent partitions get UNKNOWN_TOPIC_OR_PARTITION."""
+    """ListOffsets of nonexistent partitions gets UNKNOWN_TOPIC_OR_PARTITION."""
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1)
     assert look_up(broker, "missing", -1) == unknown
     assert look_up(broker, "l1", -1, partition=7) == unknown
@@ -145,7 +151,7 @@ def test_replica_ids_do_not_matter(broker: MemoryBroker, replica_id: int) -> Non
 
 @pytest.mark.parametrize("in_one_topic", [True, False])
 def test_a_partition_that_stands_twice_is_refused(broker: MemoryBroker, in_one_topic: bool) -> None:
-    """A repeated partition gets one INVALID_REQUEST; the others are answered."""
+    """A partition named twice gets one INVALID_REQUEST; other partitions are answered."""
     twice, other = (ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(2))
     topics = [ListOffsetsTopic(name="l1", partitions=[twice, other])]
     if in_one_topic:

@@ -216,7 +216,10 @@ def test_ids_before_version_12_are_refused(version: int) -> None:
 
 
 def test_neither_name_nor_id() -> None:
-    """Neither name nor id gives UNKNOWN_SERVER_ERROR, as in Kafka, also at the top level."""
+    """A topic with neither name nor id gets UNKNOWN_SERVER_ERROR, also at the top level.
+
+    Kafka does the same.
+    """
     response = ask(MemoryBroker(), request(None), 13)
     assert errors(response) == [("", ErrorCode.UNKNOWN_SERVER_ERROR)]
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -301,7 +304,7 @@ def test_the_cluster(version: int) -> None:
 
 
 def test_the_operations_on_the_cluster() -> None:
-    """Operations on the cluster are returned on request."""
+    """DescribeCluster returns the operations on the cluster on request."""
     asked = DescribeClusterRequest(include_cluster_authorized_operations=True)
     response = MemoryBroker().ask(asked, 2)
     assert response.cluster_authorized_operations == 8096
@@ -321,7 +324,7 @@ def test_the_operations_on_the_cluster() -> None:
     ],
 )
 def test_endpoints_that_are_no_brokers(endpoint_type: int, error: ErrorCode, message: str) -> None:
-    """Controller endpoints are refused on this listener, and unknown endpoint types too."""
+    """DescribeCluster refuses controller endpoints on a broker's listener, and unknown types."""
     asked = DescribeClusterRequest(endpoint_type=endpoint_type)
     response = MemoryBroker().ask(asked, 1)
     assert (response.error_code, response.error_message) == (error, message)

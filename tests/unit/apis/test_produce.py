@@ -94,13 +94,13 @@ def test_topics_by_id_from_version_13() -> None:
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_acks_one_and_all_are_answered(acks: int) -> None:
-    """With one replica, acks=1 and acks=all behave alike."""
+    """With one replica, acks=1 and acks=all get the same response."""
     assert error_of(broker(), batch(b"a"), acks=acks) == 0
 
 
 @pytest.mark.parametrize("acks", [2, -2])
 def test_other_acks_are_invalid(acks: int) -> None:
-    """Other values of acks get INVALID_REQUIRED_ACKS, and nothing is appended."""
+    """Acks other than -1, 0 and 1 get INVALID_REQUIRED_ACKS, and nothing is appended."""
     assert error_of(broker(), batch(b"a"), acks=acks) == ErrorCode.INVALID_REQUIRED_ACKS
 
 
@@ -126,7 +126,7 @@ def test_acks_zero_closes_on_an_error() -> None:
 
 
 def test_unknown_topics_and_partitions() -> None:
-    """An unknown topic or partition gets UNKNOWN_TOPIC_OR_PARTITION and is not created."""
+    """Produce creates no topic: an unknown partition gets UNKNOWN_TOPIC_OR_PARTITION."""
     made = broker()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error_of(made, batch(b"a"), topic="missing") == unknown
@@ -151,7 +151,7 @@ def damaged(records: bytes, position: int, byte: int) -> bytes:
 
 
 def test_an_unknown_compression() -> None:
-    """A nonexistent codec gets UNKNOWN_SERVER_ERROR."""
+    """A batch with a nonexistent codec gets UNKNOWN_SERVER_ERROR."""
     records = bytearray(damaged(batch(b"a"), 22, 5))
     struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
     assert error_of(broker(), bytes(records)) == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -181,7 +181,7 @@ def test_an_unknown_compression() -> None:
     ],
 )  # fmt: skip
 def test_bad_batches(records: bytes | None, error: ErrorCode) -> None:
-    """An invalid batch gets Kafka's error."""
+    """Each kind of invalid batch gets the error code that Kafka uses."""
     assert error_of(broker(), records) == error
 
 
@@ -200,7 +200,7 @@ def test_a_transactional_batch_needs_a_transaction() -> None:
 
 
 def test_zstd_needs_version_7() -> None:
-    """zstd below version 7 gets UNSUPPORTED_COMPRESSION_TYPE."""
+    """Below version 7 of Produce a zstd batch gets UNSUPPORTED_COMPRESSION_TYPE."""
     made = broker()
     records = batch(b"a", compression=Compression.ZSTD)
     assert error_of(made, records, version=6) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -229,7 +229,7 @@ def test_sequences_of_idempotent_producers() -> None:
 
 
 def test_the_log_append_time_is_told() -> None:
-    """With LogAppendTime the response has the broker's time."""
+    """With LogAppendTime the Produce response has the broker's time."""
     made = broker()
     made.topics.create("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
     made.clock.time_ms = START_MS + 50
@@ -238,7 +238,7 @@ def test_the_log_append_time_is_told() -> None:
 
 
 def test_records_without_keys_in_a_compacted_topic() -> None:
-    """Each record without a key is named in the response since version 8."""
+    """In a compacted topic each record without a key is reported by its index, since version 8."""
     made = broker()
     made.topics.create("compacted", 1, {"cleanup.policy": "compact"})
     records = batch(b"a", b"b", key=None)
@@ -271,7 +271,7 @@ def test_too_large_a_batch() -> None:
 
 
 def test_one_bad_partition_does_not_harm_the_others() -> None:
-    """Each partition has its own result."""
+    """Each partition of a Produce request has its own result."""
     made = broker()
     asked = request(batch(b"a"))
     asked.topic_data[0].partition_data += [
@@ -342,7 +342,7 @@ def test_what_is_checked_before_anything_is_appended(
 
 
 def test_a_transactional_id_counts_before_the_topic() -> None:
-    """A missing transactional id takes precedence over a nonexistent partition."""
+    """The error for a missing transactional id precedes the error for a nonexistent partition."""
     assert error_of(broker(), TRANSACTIONAL, partition=9) == DENIED[0]
 
 
@@ -367,7 +367,7 @@ def test_a_failing_disk() -> None:
 
 
 def test_the_batch_is_stored_as_it_was_sent() -> None:
-    """A stored batch differs from the sent one only in base offset and leader epoch."""
+    """A stored batch differs from the sent batch only in base offset and leader epoch."""
     made = broker()
     first, second = batch(b"a"), batch(b"b", compression=Compression.GZIP)
     for records in (first, second):
@@ -378,5 +378,5 @@ def test_the_batch_is_stored_as_it_was_sent() -> None:
 
 
 def test_an_empty_request() -> None:
-    """A request without topics gets a response without topics."""
+    """A Produce request without topics gets a response without topics."""
     assert broker().ask(ProduceRequest(acks=1), 9).responses == []

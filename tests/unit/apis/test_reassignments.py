@@ -151,7 +151,10 @@ async def test_an_offline_partition_is_not_led_by_a_replica_that_it_gets() -> No
 
 
 async def test_a_cancellation_may_need_an_unclean_election() -> None:
-    """Cancelling is refused without unclean elections; with them the partition has no leader."""
+    """A cancellation that needs an unclean election is refused unless the topic allows one.
+
+    If the topic allows such elections, the partition has no leader afterwards.
+    """
     nodes = started((2,))
     await nodes.cluster.stop_broker(2)
     await nodes.cluster.stop_broker(1)
@@ -211,7 +214,7 @@ async def test_a_group_stays_where_its_leader_stays() -> None:
 
 
 async def test_what_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions whose change cannot be written get the error of the disk; others are changed."""
+    """Partitions whose change cannot be written get the disk error; other partitions change."""
     nodes = started((1, 2), (1, 2))
 
     def fail(topics: object) -> Steps:

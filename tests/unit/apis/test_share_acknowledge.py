@@ -60,7 +60,7 @@ def test_what_cannot_be(said: list[tuple[int, int, int | list[int]]]) -> None:
 
 
 def test_renewal_is_of_version_2() -> None:
-    """Version 1 does not accept the renew type."""
+    """ShareAcknowledge 1 does not accept the acknowledge type RENEW."""
     broker = with_records()
     assert broker.acknowledged(("t", 0, 0, 4, RENEW), version=1) == {"t-0": INVALID}
     said = ("t", 0, 0, 4, RENEW)
@@ -70,7 +70,7 @@ def test_renewal_is_of_version_2() -> None:
 
 
 def test_many_types() -> None:
-    """Many types are checked in steps."""
+    """Many acknowledge types of one batch are checked in steps."""
     count = 2 * TYPES_PER_STEP
     broker = with_records(count)
     types = [ACCEPT] * count
@@ -82,7 +82,7 @@ def test_many_types() -> None:
 
 
 def test_each_partition_has_its_own_outcome() -> None:
-    """An error in one partition does not affect the others."""
+    """An error in one partition does not affect the other partitions of a ShareAcknowledge."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -99,7 +99,7 @@ def test_each_partition_has_its_own_outcome() -> None:
 
 
 def test_partitions_of_which_nothing_is_said() -> None:
-    """Partitions without acknowledgements are in the response if another partition has some."""
+    """The response includes partitions without acknowledgements if another partition has some."""
     broker = with_records(5)
     assert broker.acknowledged(named=(T0, T1)) == {}
     assert broker.acknowledged(("t", 0, 0, 4, ACCEPT), epoch=2, named=(T1,)) == {
@@ -109,7 +109,7 @@ def test_partitions_of_which_nothing_is_said() -> None:
 
 
 def test_an_answer_waits_for_all_partitions() -> None:
-    """The response waits until every partition is written."""
+    """The response is sent once the acknowledgements of every partition are written."""
     broker = with_records(5)
     broker.produce("t", 5, index=1)
     broker.fetch(T1, epoch=1)
@@ -121,7 +121,7 @@ def test_an_answer_waits_for_all_partitions() -> None:
 
 
 def test_a_session_is_closed() -> None:
-    """Closing a session releases the member's records."""
+    """Closing a share session releases the member's records."""
     broker = with_records(5)
     broker.fetch(T1, epoch=1, max_wait_ms=0)
     broker.share_partitions.remove(broker.key("t", 1))
@@ -141,7 +141,7 @@ def test_a_session_that_is_gone_when_it_is_closed() -> None:
 
 
 def test_a_share_partition_was_forgotten_while_it_was_written() -> None:
-    """A share partition that replaces a forgotten one stays when an old write completes."""
+    """The successor of a forgotten share partition stays when an old write completes."""
     broker = with_records(5)
     broker.persister.is_held = True
     broker.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
@@ -183,7 +183,7 @@ def test_one_timer_rings_for_all_locks() -> None:
 
 
 def test_nobody_leads_what_is_unknown() -> None:
-    """The leader of a deleted topic is unknown."""
+    """`leader_of` returns leader -1 and epoch -1 for an unknown topic."""
     broker = ShareBroker()
     assert leader_of(broker, (UNKNOWN_TOPIC, 0)) == (-1, -1)  # type: ignore[arg-type]  # a fake
 

@@ -81,7 +81,7 @@ def test_states_that_are_first_read_come_one_after_the_other() -> None:
 
 
 def test_a_state_that_is_first_read_is_left_out_beside_records() -> None:
-    """A partition that joins a session waits for the next fetch if others have enough records."""
+    """A newly added partition is left to the next fetch if other partitions have enough records."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     broker.produce("t", 1)
@@ -198,7 +198,10 @@ def test_no_min_bytes() -> None:
 
 
 def test_limits_of_zero() -> None:
-    """Limits of 0 fetch and load nothing; neither does a negative limit of records."""
+    """With max_records or max_bytes 0 a fetch returns no records and loads no state.
+
+    A negative max_records also returns no records; a negative max_bytes is an error.
+    """
     broker = ShareBroker()
     broker.produce("t", 1)
     assert broker.fetched(T0, max_records=0) == {}
@@ -209,7 +212,7 @@ def test_limits_of_zero() -> None:
 
 
 def test_max_bytes_are_shared() -> None:
-    """max_bytes is divided evenly; the first partition gets at least one batch."""
+    """max_bytes is divided evenly between partitions; the first gets at least one batch."""
     broker = reading(T0, T1, U0)
     size = len(batch(b"v"))
     for name, index in (T0, T1, U0):
@@ -221,7 +224,7 @@ def test_max_bytes_are_shared() -> None:
 
 
 def test_max_records_are_of_all_partitions() -> None:
-    """If a partition has fewer records than max_records, the next partition gets the rest."""
+    """If a partition has fewer than max_records records, the next partition fills the limit."""
     broker = reading(T0, T1, U0)
     for name, index in (T0, T1, U0):
         broker.produce(name, 2, 2, index=index)
@@ -525,7 +528,7 @@ def test_the_client_goes_while_a_deleted_topic_is_waited_for() -> None:
 
 
 def test_partitions_that_are_unknown() -> None:
-    """A partition index beyond the topic's partitions is unknown."""
+    """A partition index that the topic does not have gets UNKNOWN_TOPIC_OR_PARTITION."""
     broker = ShareBroker()
     broker.produce("t", 1)
     answer = broker.fetched(T0, ("t", 2), ("t", -1))
@@ -536,7 +539,7 @@ def test_partitions_that_are_unknown() -> None:
 
 
 def test_too_many_sessions() -> None:
-    """A session beyond the limit is refused, after its max_wait_ms."""
+    """A fetch that would open a session beyond the limit is refused after its max_wait_ms."""
     broker = ShareBroker(group_share_max_share_sessions="1", group_share_max_size="1")
     broker.fetch(T0, max_wait_ms=0)
     call = broker.fetch(T0, member="B")
@@ -562,7 +565,7 @@ def test_a_share_partition_that_is_not_initialized() -> None:
 
 
 def test_one_share_partition_fails_and_another_does_not() -> None:
-    """A share partition with an error does not affect the others of the same response."""
+    """A share partition with an error does not affect other partitions in the same response."""
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.persister.states.pop(broker.key("t", 1))
@@ -604,7 +607,10 @@ def test_a_state_that_cannot_be_read_in_the_end() -> None:
 
 
 def test_another_broker_leads() -> None:
-    """When another broker leads, the response names it (KIP-951); in-flight records are dropped."""
+    """If another broker leads, the response names the leader (KIP-951).
+
+    In-flight records are dropped.
+    """
     broker = ShareBroker()
     broker.produce("t", 1)
     broker.fetch(T0)
@@ -623,7 +629,7 @@ def test_another_broker_leads() -> None:
 
 
 def test_the_log_begins_later() -> None:
-    """If the log start offset rises, the next fetch is empty, and the one after it starts there."""
+    """After the log start offset has risen, one fetch is empty and the next fetch starts there."""
     broker = ShareBroker()
     broker.produce("t", 2, 2)
     broker.fetch(T0, max_records=1)
@@ -833,7 +839,10 @@ def test_a_share_partition_that_is_led_elsewhere_by_now() -> None:
 
 
 def test_one_of_very_many_partitions() -> None:
-    """With very many partitions a fetch is answered without checking all of them per change."""
+    """A waiting fetch of over 2000 partitions is answered when any partition changes.
+
+    Checking every partition at each change would take too long.
+    """
     broker = ShareBroker()
     count = 2001
     broker.topics.create("many", count, {})
@@ -845,7 +854,7 @@ def test_one_of_very_many_partitions() -> None:
 
 
 def test_something_happens_while_a_large_fetch_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records that arrive between two steps of a large fetch are found by another check."""
+    """A fetch finds records that arrive between its last read and the start of its wait."""
     broker = ShareBroker()
     broker.fetch(T0, max_wait_ms=0)
     watch = KeyedPurgatory.watch

@@ -28,27 +28,27 @@ class Client(ShareStateBroker):
     """A broker and its client. The internal topic is created with the first request."""
 
     def initialize(self, *partitions: int, **fields: Any) -> Any:
-        """Send InitializeShareGroupState."""
+        """Send InitializeShareGroupState; return the response."""
         request = initialize_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 
     def write(self, partition: int, *batches: Batch, version: int = 1, **fields: Any) -> Any:
-        """Send WriteShareGroupState."""
+        """Send WriteShareGroupState; return the response."""
         request = write_request(self.t.topic_id, partition, *batches, **fields)
         return self.ask(request, version)
 
     def read(self, *partitions: int, **fields: Any) -> Any:
-        """Send ReadShareGroupState."""
+        """Send ReadShareGroupState; return the response."""
         request = read_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 
     def summary(self, *partitions: int, version: int = 1, **fields: Any) -> Any:
-        """Send ReadShareGroupStateSummary."""
+        """Send ReadShareGroupStateSummary; return the response."""
         request = summary_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, version)
 
     def delete(self, *partitions: int, **fields: Any) -> Any:
-        """Send DeleteShareGroupState."""
+        """Send DeleteShareGroupState; return the response."""
         request = delete_request(self.t.topic_id, *partitions, **fields)
         return self.ask(request, 0)
 
@@ -80,7 +80,7 @@ def test_the_state_of_a_share_partition() -> None:
 
 
 def test_version_0_knows_no_delivery_complete_count() -> None:
-    """In version 0 delivery_complete_count counts as -1 and is not returned."""
+    """In version 0 delivery_complete_count is treated as -1 and is not returned."""
     broker = Client()
     broker.initialize(0, start=3)
     broker.write(0, start=4, complete=7, version=0)
@@ -177,7 +177,7 @@ def test_a_broker_that_keeps_nothing() -> None:
 
 @pytest.mark.parametrize(("step", "count", "error"), [(1, 60_000, OK), (2, 60_000, None)])
 def test_very_many_state_batches(step: int, count: int, error: tuple[E, None] | None) -> None:
-    """Very many state batches are combined in steps; if still too many, they are refused."""
+    """Very many state batches are combined in steps, and refused if they are still too many."""
     broker = Client()
     broker.initialize(0)
     batches = [(step * first, step * first, 2, 1) for first in range(count)]

@@ -62,7 +62,7 @@ def setting(topic: str, name: str, value: str) -> AlterConfigsResource:
 
 
 def test_a_topic_that_another_request_has_created() -> None:
-    """A topic that another request creates meanwhile exists; the other topics are created."""
+    """If another request creates a topic between two steps, only the other topics are created."""
     broker = MemoryBroker()
     response = interrupted(broker, creation("a", "b"), 7, lambda: broker.topics.create("b", 3, {}))
     codes = [one.error_code for one in response.topics]
@@ -71,7 +71,10 @@ def test_a_topic_that_another_request_has_created() -> None:
 
 
 def test_a_topic_that_another_request_has_deleted() -> None:
-    """A topic that another request deletes meanwhile is unknown; the other topics are deleted."""
+    """If another request deletes a topic between two steps, that topic is unknown.
+
+    The other topics are deleted.
+    """
     broker = MemoryBroker()
     for name in ("a", "b"):
         broker.topics.create(name, 1, {})
@@ -88,7 +91,7 @@ def test_a_topic_that_another_request_has_deleted() -> None:
 
 
 def test_partitions_that_another_request_has_added() -> None:
-    """Partitions that another request adds meanwhile are not added again."""
+    """Partitions that another request adds between two steps are not added again."""
     broker = MemoryBroker()
     topic = broker.topics.create("a", 1, {})
 
@@ -129,7 +132,7 @@ def test_a_deleted_topic_never_reads_or_writes_a_new_one() -> None:
 
 
 def test_too_many_topics_at_once() -> None:
-    """5 001 topics would be 10 002 records: the whole request is refused, as in Kafka."""
+    """CreateTopics of 5 001 topics needs 10 002 records and is refused entirely, as in Kafka."""
     broker = MemoryBroker()
     names = [f"t{number}" for number in range(5001)]
     response = broker.ask(creation(*names, "a b"), 7)
@@ -208,7 +211,7 @@ def test_one_request_writes_the_catalogue_once() -> None:
 
 
 def test_no_change_is_not_written() -> None:
-    """A request whose topics are all deleted meanwhile writes nothing."""
+    """If all topics of a request are deleted between two steps, the request writes nothing."""
     broker = MemoryBroker()
     before = len(broker.disk.operations)
     run_all(broker.topics.set_configs({}))
@@ -216,7 +219,7 @@ def test_no_change_is_not_written() -> None:
 
 
 def test_configs_of_two_requests_at_once() -> None:
-    """Of two concurrent changes the later one applies to the topic and its open log."""
+    """Of two concurrent config changes the later one applies to the topic and its open log."""
     broker = MemoryBroker()
     topics = [broker.topics.create(name, 1, {}) for name in ("a", "t")]
     log = broker.topics.log("t", 0)
@@ -276,7 +279,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
 
 
 def test_a_negative_number_of_partitions_makes_no_room() -> None:
-    """A negative partition count does not make room for other topics within the limit."""
+    """A negative partition count does not lower the total that is compared with the limit."""
     broker = MemoryBroker()
     topics = [
         CreatableTopic(name="negative", num_partitions=-(2**31), replication_factor=1),
@@ -305,7 +308,7 @@ def test_a_negative_number_of_partitions_makes_no_room() -> None:
 def test_a_config_that_another_request_sets_between_any_steps(
     kind: int, name: str, own: tuple[str, str], others: tuple[str, str], steps_before: int
 ) -> None:
-    """Two concurrent config changes are both acknowledged and both kept, at any interleaving."""
+    """Two concurrent config changes are both acknowledged and both stored, at any interleaving."""
 
     def request(config: tuple[str, str]) -> IncrementalAlterConfigsRequest:
         configs = [AlterableConfig(name=config[0], value=config[1], config_operation=0)]

@@ -77,7 +77,7 @@ def test_no_listing_has_it() -> None:
 
 
 def test_every_listing_has_it_if_a_setting_says_so() -> None:
-    """With group.events.listed the topic is in each listing."""
+    """With group.events.listed `__group_events` is in each listing."""
     broker = made(group_events_listed="true")
     everything = sorted([*ALL, GROUP_EVENTS_TOPIC])
     listings = (in_metadata, in_pages, in_log_dirs, in_resources, in_regex)
@@ -105,7 +105,7 @@ def test_metadata_by_id_has_it() -> None:
 
 
 def test_the_other_listings_by_name_have_it() -> None:
-    """DescribeTopicPartitions and DescribeLogDirs return the topic when it is named."""
+    """DescribeTopicPartitions and DescribeLogDirs return `__group_events` when it is named."""
     broker = made()
     asked = DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name=GROUP_EVENTS_TOPIC)], response_partition_limit=9

@@ -86,14 +86,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def test_a_partition_without_a_leader_holds_up_no_other(cluster: Cluster) -> None:
-    """A partition without a leader does not delay the others."""
+    """A partition without a leader does not delay other partitions."""
     cluster.leaders["t", 1] = -1
     reader = Fetcher(cast(Client, cluster), FetchSettings())
     assert read(reader, ("t", 0), ("t", 1)) == {("t", 0)}
 
 
 def test_a_leader_that_cannot_be_reached_holds_up_no_other(cluster: Cluster) -> None:
-    """An unreachable leader does not delay the others, and metadata requests are limited.
+    """An unreachable leader does not delay other partitions, and metadata requests are limited.
 
     The controller may take some seconds to notice the failure.
     """
@@ -115,9 +115,9 @@ def test_a_leader_that_returns_is_read_again(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_is_deleted_holds_up_no_other(cluster: Cluster) -> None:
-    """A deleted topic does not delay the others.
+    """A deleted topic does not delay other topics.
 
-    The topic stays subscribed until a member with a pattern rejoins.
+    The deleted topic stays subscribed until a member with a pattern rejoins.
     """
     cluster.leaders["u", 0] = 1
     cluster.missing.add("u")

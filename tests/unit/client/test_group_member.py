@@ -61,7 +61,7 @@ def test_the_first_members_get_one_partition_more() -> None:
 
 
 def test_static_members_come_first_in_the_order_of_their_instances() -> None:
-    """Static members come first, ordered by instance id.
+    """Static members come first in the assignment, ordered by instance id.
 
     A restart with another member id then moves no partition (KIP-345).
     """
@@ -111,7 +111,7 @@ class Coordinator:
 def test_a_subscription_that_cannot_be_read_ends_the_membership() -> None:
     """An unreadable subscription of a member raises an error and ends the membership.
 
-    Otherwise the caller would wait for an assignment for ever.
+    Without the error the caller would wait for an assignment for ever.
     """
     coordinator = Coordinator(metadata=b"\xff")
     member = GroupMember(lambda: cast(Client, coordinator), MemberSettings("g"))

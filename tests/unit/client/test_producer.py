@@ -107,7 +107,7 @@ class Outcome:
 def test_a_batch_is_sent_again_with_its_sequence_numbers(error: ErrorCode) -> None:
     """A retried batch keeps its sequence numbers, so that the broker detects duplicates.
 
-    The next batch continues after them.
+    The next batch continues after these numbers.
     """
     cluster = Cluster(error)
     outcome = Outcome(cluster)

@@ -79,7 +79,10 @@ def test_a_server_that_does_not_know_the_password(answers: list[str], reason: st
 
 
 def test_tokens_of_oauth(tmp_path: Path) -> None:
-    """An OAuth token is accepted or refused; tokens come from each supported source."""
+    """The server's verdict on an OAuth token is returned, and each source of tokens is read.
+
+    The sources are a setting, a file, and unsecured claims.
+    """
     assert converse(oauthbearer("t"), [""]) == ["n,,\1auth=Bearer t\1\1"]
     with pytest.raises(SaslError, match="invalid_token"):
         converse(oauthbearer("t"), ['{"status":"invalid_token"}', ""])

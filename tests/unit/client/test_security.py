@@ -1,4 +1,4 @@
-"""A client's security settings with the names of Java and librdkafka, and invalid ones."""
+"""A client's security settings with the names of Java and librdkafka, and invalid settings."""
 
 from __future__ import annotations
 

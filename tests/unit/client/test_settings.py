@@ -14,7 +14,7 @@ from coordinator_server.client import (
 
 
 def test_properties_replace_defaults_and_others_are_ignored() -> None:
-    """Properties replace defaults; unknown ones are ignored, because clients may share a file."""
+    """Properties replace defaults; unknown properties are ignored, as clients may share a file."""
     properties = {"client.id": "c", "request.timeout.ms": " 5 ", "ssl.truststore.location": "/x"}
     settings = read_settings(properties, ClientSettings(default_api_timeout_ms=7))
     assert settings == ClientSettings("c", 5, 7)
@@ -22,7 +22,7 @@ def test_properties_replace_defaults_and_others_are_ignored() -> None:
 
 
 def test_what_cannot_be_used_is_refused() -> None:
-    """A value that is not a number is refused."""
+    """A numeric client setting whose value is not a number is refused."""
     with pytest.raises(ClientError, match=r"^Invalid value x for configuration retry.backoff.ms: "):
         read_settings({"retry.backoff.ms": "x"})
 

@@ -100,7 +100,7 @@ def topics(request: ShareFetchRequest | ShareAcknowledgeRequest) -> dict[int, li
 
 
 def fetch_three(cluster: Cluster, fetcher: ShareFetcher) -> list[Acquired]:
-    """Acquire three records of the first partition."""
+    """Acquire and return three records of the first partition."""
     cluster.answers.append(records())
     acquired = fetcher.fetch([FIRST], 0)
     assert [item.fetched.next_offset - 1 for item in acquired] == list(OFFSETS)
@@ -173,7 +173,7 @@ def test_a_lost_session_is_opened_again_without_acknowledgements(
 def test_a_partition_whose_leader_moved_is_looked_up_again(
     cluster: Cluster, fetcher: ShareFetcher
 ) -> None:
-    """A retriable partition error returns no records, updates the leader and delays nothing."""
+    """A retriable partition error returns no records and updates the leader without a delay."""
     cluster.answers.append(records(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert fetcher.fetch([FIRST], 0) == []
     assert len(fetch_three(cluster, fetcher)) == 3

@@ -90,7 +90,7 @@ def test_a_member_that_was_removed_joins_again(code: ErrorCode) -> None:
 
 
 def test_an_error_that_no_heartbeat_mends_ends_the_member() -> None:
-    """After a fatal error `partitions` raises it, and no heartbeat follows."""
+    """After a fatal heartbeat error `partitions` raises this error, and no heartbeat follows."""
     coordinator = Coordinator(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     member = joined(coordinator)
     with pytest.raises(ClientError) as raised:

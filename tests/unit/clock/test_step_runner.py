@@ -35,7 +35,7 @@ class Loop:
             callback()
 
     def work(self, steps: int, done: list[str], name: str = "") -> Steps:
-        """Run this number of steps of 1 ms each."""
+        """Return this number of steps, each of which takes 1 ms and is noted in `done`."""
         for _ in range(steps):
             self.seconds += STEP_MS / 1000
             done.append(name)
@@ -118,9 +118,9 @@ def test_run_all_returns_what_the_steps_return() -> None:
 
 
 def test_new_work_gets_little_time_while_other_work_is_under_way(loop: Loop) -> None:
-    """New work during other work gets less than a slice, enough for short work.
+    """New work during other work gets less than a slice, which is enough for short work.
 
-    Otherwise many long requests in one turn would take a slice each.
+    With a whole slice each, many long requests in one turn would block the loop.
     """
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(2 * SLICE_MS, done, "first"))
@@ -142,7 +142,7 @@ def test_long_work_begins_at_once_if_there_is_no_other(loop: Loop) -> None:
 
 
 def test_after_the_end_nothing_is_done(loop: Loop) -> None:
-    """Closing drops running and new work."""
+    """A closed StepRunner drops running and new work."""
     done: list[str] = []
     assert not loop.runner.run_now(loop.work(3 * SLICE_MS, done))
     loop.runner.close()

@@ -17,7 +17,7 @@ CONFIGS = {"metrics": "a,b", "interval.ms": "100", "match": "client_id=x.*"}
 
 
 def opened(disk: MemoryDisk) -> ClientMetricsConfigs:
-    """Open the subscriptions of a data directory."""
+    """Return the subscriptions of a data directory."""
     return ClientMetricsConfigs(LogManager.open(disk, DATA, log_defaults(Config())).catalogue)
 
 

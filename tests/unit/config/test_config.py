@@ -83,7 +83,10 @@ DIFFERENT = {
 
 
 def test_the_later_source_wins() -> None:
-    """The order is default < file < environment < --set, and the source is remembered."""
+    """Settings override each other in the order default, file, environment, --set.
+
+    The source of each value is remembered.
+    """
     name = "group.max.size"
     assert (Config().integer(name), Config().source(name)) == (2147483647, "default")
     file, environment, overrides = {name: "1"}, {"KAFKA_GROUP_MAX_SIZE": "2"}, {name: "3"}
@@ -94,7 +97,10 @@ def test_the_later_source_wins() -> None:
 
 
 def test_environment_names_follow_kafkas_image() -> None:
-    """`_` is a dot, `__` an underscore, `___` a dash; JVM variables are not settings."""
+    """In names of environment variables `_` is a dot, `__` an underscore and `___` a dash.
+
+    Variables of the JVM are not settings.
+    """
     environment = {
         "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
         "KAFKA_A__B___C_D": "x",
@@ -149,7 +155,7 @@ def test_environment_names_follow_kafkas_image() -> None:
     ],
 )
 def test_a_bad_value_is_named(name: str, value: str, expected: str) -> None:
-    """The error names the setting, its value and the problem."""
+    """The error for an invalid setting names the setting, its value and the problem."""
     with pytest.raises(ConfigError, match="^" + name.replace(".", r"\.")) as caught:
         Config(overrides={name: value})
     assert expected in str(caught.value)
@@ -181,14 +187,14 @@ def test_there_is_one_share_assignor() -> None:
 
 
 def test_protocols_that_are_off() -> None:
-    """Every protocol except classic may be disabled; share groups are not among them."""
+    """Every protocol except classic may be disabled; share groups are always enabled."""
     config = Config(overrides={"group.coordinator.rebalance.protocols": "consumer,classic"})
     assert group_settings(config).protocols == {GroupKind.CLASSIC, GroupKind.CONSUMER}
     assert config.ignored == []
 
 
 def test_what_does_not_apply_is_collected() -> None:
-    """Kafka's settings without effect here are collected for one warning, each once."""
+    """Kafka's settings without effect here are collected for one warning, each setting once."""
     given = {"process.roles": "broker", "ssl.protocol": "TLSv1.3", "listener.name.a.b": "c"}
     config = Config(file=given, overrides={"process.roles": "controller"})
     assert config.ignored == list(given)
@@ -233,7 +239,7 @@ def test_strict_refuses_an_unknown_name(source: str) -> None:
 
 
 def test_the_other_names_are_kafkas() -> None:
-    """The names without effect are exactly the Kafka broker settings that our table lacks."""
+    """The settings listed as without effect are exactly the Kafka settings that our table lacks."""
     assert KAFKAS["broker"].keys() - SETTINGS.keys() == OF_KAFKA
 
 
@@ -245,7 +251,7 @@ def test_set_wants_a_name_and_a_value() -> None:
 
 
 def test_a_topic_inherits_the_finest_unit() -> None:
-    """retention.ms comes from log.retention.ms, else minutes, else hours; -1 stays -1."""
+    """retention.ms comes from log.retention.ms, else .minutes, else .hours; -1 stays -1."""
     assert Config().topic_default("retention.ms") == 168 * 3600 * 1000
     minutes = {"log.retention.minutes": "5", "log.retention.hours": "1"}
     assert Config(overrides=minutes).topic_default("retention.ms") == 300000
@@ -368,7 +374,7 @@ def test_the_data_directory_is_the_first_of_the_list() -> None:
 
 
 def test_items_that_are_given_twice_count_once() -> None:
-    """A listener that is given twice counts once, as in Kafka 4 (KIP-1161)."""
+    """A listener that is given twice is opened once, as in Kafka 4 (KIP-1161)."""
     config = Config(overrides={"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9092"})
     assert config.listeners() == (Listener("PLAINTEXT", "", 9092),)
 
@@ -443,7 +449,7 @@ def test_the_tables_are_of_the_reference_version() -> None:
 
 @pytest.mark.parametrize("name", list(SETTINGS))
 def test_the_settings_are_kafkas(name: str) -> None:
-    """Each Kafka setting has Kafka's type, default and limits, except for the listed few."""
+    """Each Kafka setting has Kafka's type, default and limits, except those listed in the test."""
     if name in OURS:
         assert name not in KAFKAS["broker"]
         return

@@ -97,7 +97,7 @@ def group_configs(disk: MemoryDisk | None = None, **overrides: str) -> GroupConf
     ],
 )
 def test_a_bad_config_is_refused(name: str, value: str, message: str) -> None:
-    """The error names the config and the problem."""
+    """The error for an invalid group config names the config and the problem."""
     with pytest.raises(TopicConfigError) as refused:
         group_configs().check({name: value})
     assert message in refused.value.message
@@ -159,7 +159,7 @@ def test_compaction_keeps_configs() -> None:
 
 
 def test_a_value_out_of_bounds_by_now_counts_as_the_nearest() -> None:
-    """A kept value outside of the broker's present bounds counts as the nearest bound."""
+    """A stored value outside the broker's current bounds has the effect of the nearest bound."""
     disk = MemoryDisk()
     own = {
         "consumer.session.timeout.ms": "50000",
@@ -183,7 +183,7 @@ def test_a_value_out_of_bounds_by_now_counts_as_the_nearest() -> None:
 
 
 def test_all_can_be_forgotten() -> None:
-    """Reset removes all group configs, also if there are none."""
+    """A reset removes all group configs, and succeeds if there are none."""
     configs = group_configs()
     configs.clear()
     configs.set({"g": {"share.delivery.count.limit": "3"}})

@@ -37,14 +37,17 @@ def test_a_malformed_escape_is_an_error(text: str) -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
-    """A file from an editor on Windows has the same settings as without the mark."""
+    """A byte order mark, which Windows editors write, is not part of the first name."""
     file = tmp_path / "server.properties"
     file.write_bytes(b"\xef\xbb\xbflisteners=PLAINTEXT://127.0.0.1:0\r\n")
     assert read_properties(str(file)) == {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    """A binary file has no settings; without settings a broker would listen everywhere."""
+    """A file with a zero byte is refused, because it is not text.
+
+    Without the file's settings a broker would listen on every interface.
+    """
     file = tmp_path / "server.properties"
     file.write_bytes(b"a=\x00\x01")
     with pytest.raises(ValueError, match="the file is no text: it has a zero byte"):

@@ -354,7 +354,7 @@ def test_stores_of_bitnamis_image(directory: Path) -> None:
 def test_variables_that_cannot_be_used(
     directory: Path, given: dict[str, str], refusal: str
 ) -> None:
-    """The error names the variable that the user set, and the file."""
+    """The error for an unusable variable names the variable and, if there is one, the file."""
     with pytest.raises(ConfigError) as caught:
         prepare(dict(given), files=(), is_mount=nothing_is_mounted)
     assert str(caught.value) == refusal.format(directory)

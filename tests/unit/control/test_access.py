@@ -1,4 +1,4 @@
-"""What a user with a login gets: topics without DESCRIBE are in no answer."""
+"""Access of logged-in users to the control server: hidden topics are in no response."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Accessed(ModernNodes):
         host: str = "/127.0.0.1",
         **given: str,
     ) -> Any:
-        """Return the answer of a route to a user, None for everybody."""
+        """Return a route's response to a user, or without a login if the name is None."""
         await settle()
         (route,) = [route for route in ROUTES if route.verb == verb or route.path == verb]
         assert isinstance(route.answer, str)
@@ -117,7 +117,7 @@ def has_hidden(answer: object) -> bool:
 
 
 async def test_offsets_in_hidden_topics_are_in_no_answer(nodes: Accessed) -> None:
-    """A reset of all offsets, a commit and a deletion show offsets of visible topics only."""
+    """A reset, a commit and a deletion show earlier offsets of visible topics only."""
     with pytest.raises(ControlError, match="READ on TOPIC t"):
         await nodes.see("offsets reset", {"to": "earliest", "dry_run": True}, GROUP="both")
     nodes.allow(acl("READ", "TOPIC", "t"))
@@ -147,7 +147,7 @@ async def test_a_group_of_hidden_topics_is_not_described(nodes: Accessed) -> Non
 
 
 async def test_rebalances_of_hidden_topics_are_left_out(nodes: Accessed) -> None:
-    """Accounts and stories that name a hidden topic are in no list, description or event."""
+    """Rebalances that name a hidden topic are omitted from the list and the group description."""
     nodes.beat("b", 0)
     nodes.beat("a", -1)
     nodes.beat("b", -1)
@@ -162,7 +162,7 @@ async def test_rebalances_of_hidden_topics_are_left_out(nodes: Accessed) -> None
 
 
 async def test_events_of_rebalances_with_hidden_topics_are_left_out(nodes: Accessed) -> None:
-    """A rebalance that names a hidden topic is no event of this user."""
+    """A user gets no event for a rebalance that names a hidden topic."""
     streams = {
         name: (await nodes.see("events", name=name, types="rebalance,topic")).parts
         for name in (None, "alice")
@@ -256,7 +256,7 @@ async def test_metrics_need_every_topic_and_group(nodes: Accessed) -> None:
 
 
 def test_topics_of_a_rebalance() -> None:
-    """All topics that a record names are found; tasks of streams groups are no topics."""
+    """All topics in a rebalance record are found; tasks of streams groups are not topics."""
     record: dict[str, Any] = {
         "group_type": "consumer",
         "members": [

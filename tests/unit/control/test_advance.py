@@ -134,7 +134,7 @@ async def test_a_parked_fetch_returns_though_time_is_frozen(nodes: VirtualTimeNo
 async def test_after_a_freeze_a_fetch_waits_as_long_as_before(nodes: VirtualTimeNodes) -> None:
     """After a freeze a fetch still waits for its max_wait_ms.
 
-    The broker's time is behind the machine's then; without a wait the client would poll in a busy
+    The broker's time is then behind the machine's. Without a wait the client would poll in a busy
     loop.
     """
     await nodes.controller.freeze()
@@ -175,7 +175,7 @@ async def test_frozen_the_initial_delay_does_not_end() -> None:
 
 
 async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNodes) -> None:
-    """A heartbeat that arrived before an advance counts at its arrival time."""
+    """A heartbeat that arrived before an advance is handled at its arrival time."""
     member_id = nodes.join(1, "g")
     await nodes.controller.advance(9_000)
     request = join_request("h")
@@ -189,7 +189,7 @@ async def test_requests_that_came_before_are_handled_first(nodes: VirtualTimeNod
 
 
 async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
-    """Concurrent advances add up, also if a broker is stopped and started meanwhile."""
+    """Concurrent advances add up, even if a broker is stopped and started at the same time."""
     await asyncio.gather(
         nodes.controller.advance(1_000),
         nodes.cluster.stop_broker(1),
@@ -204,9 +204,9 @@ async def test_one_change_after_the_other(nodes: VirtualTimeNodes) -> None:
 async def test_a_broker_that_does_not_come_to_rest_is_an_error(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that does not come to rest is an error that names its pending work.
+    """Advancing fails if a broker does not come to rest; the error names its pending work.
 
-    Time continues, and requests are handled again.
+    Afterwards time continues, and requests are handled again.
     """
     monkeypatch.setattr(advance, "QUIESCENCE_SECONDS", 0.0)
     monkeypatch.setattr(type(nodes.cluster), "busy_with", lambda *_, **__: "group g")

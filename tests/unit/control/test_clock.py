@@ -37,7 +37,7 @@ def keeps_time(module: ast.Module) -> bool:
 
 
 def test_the_table_names_every_module_that_keeps_time() -> None:
-    """The first column of the table names each of these modules, with the time that it follows."""
+    """The table in docs/clock.md names every module that sets timers or reads a clock."""
     named = {
         name for what, _ in ROW.findall(PAGE) for name in re.findall(r"`([a-z_.]+)`(?=[,)])", what)
     }

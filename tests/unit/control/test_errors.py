@@ -10,7 +10,10 @@ from coordinator_server.control.errors import proposal
 
 
 def test_a_similar_name_is_proposed() -> None:
-    """A name of at most 40 characters gets a similar one, longer names get none."""
+    """For an unknown name of at most 40 characters a similar known name is proposed.
+
+    Longer names get no proposal.
+    """
     assert proposal("ordres", ["payments", "orders"]) == "; did you mean orders?"
     assert proposal("ordres", ["payments"]) == ""
     assert proposal("o" * 40, ["o" * 41]) == f"; did you mean {'o' * 41}?"
@@ -18,7 +21,7 @@ def test_a_similar_name_is_proposed() -> None:
 
 
 def test_few_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 50 names of at most 43 characters are compared, however many there are."""
+    """A proposal compares at most 50 known names of at most 43 characters."""
     compared: list[str] = []
 
     def matches(_: str, names: list[str], **_options: object) -> list[str]:

@@ -41,7 +41,10 @@ def data(part: bytes) -> list[dict[str, Any]]:
 async def test_a_listener_that_does_not_read_is_cut_off(
     nodes: VirtualTimeNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the ring has passed a listener, its stream ends; another listener gets all events."""
+    """A listener's stream ends once the ring has dropped events that the listener has not read.
+
+    A listener that reads gets all events.
+    """
     monkeypatch.setattr(feed, "KEPT_EVENTS", 5)
     monkeypatch.setattr(feed, "INTERVAL_SECONDS", 0.001)
     events = Feed(nodes.cluster)
@@ -118,7 +121,7 @@ class Compared:
 
 
 async def test_a_group_of_a_stopped_broker_is_not_removed() -> None:
-    """The group has no event while no broker is its coordinator; it is Dead after its deletion."""
+    """A group without a coordinator has no event; a deleted group becomes Dead."""
     compared = Compared()
     nodes = compared.nodes
     assert not nodes.commit(nodes.home("g").leader_id, "g", 1)
@@ -154,7 +157,7 @@ async def test_a_group_that_moves_is_not_removed(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_transaction_of_a_stopped_broker_is_not_removed() -> None:
-    """The transactional id has no event while its coordinator is stopped."""
+    """A transactional id has no event while its coordinator is stopped."""
     compared = Compared()
     nodes = compared.nodes
     request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)

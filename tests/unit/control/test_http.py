@@ -1,4 +1,4 @@
-"""The control server's timeouts and its own bugs; tests/e2e has the other tests."""
+"""The control server's timeouts, and exceptions in routes; tests/e2e has the other tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Served:
         self.error: Exception = ZeroDivisionError("secret")
 
     async def connect(self) -> Streams:
-        """Connect to the server."""
+        """Connect to the server and return the streams."""
         host, _, port = self.events[0][1]["address"].rpartition(":")
         return await asyncio.open_connection(host, int(port))
 
@@ -78,7 +78,10 @@ async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
 async def test_a_bug_costs_its_request(
     served: Served, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    """A bug gets 500 without details and is logged once; the same connection is served on."""
+    """An exception in a route gives status 500 without details and is logged once.
+
+    The connection can still be used.
+    """
     served.error = error
     reader, writer = await served.connect()
     writer.write(b"GET /bug?key=1 HTTP/1.1\r\nHost: localhost\r\n\r\n" + REQUEST)
@@ -96,7 +99,7 @@ async def test_a_bug_costs_its_request(
 async def test_a_bug_within_a_response_costs_its_connection(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A response that has begun is cut by a bug, which is logged once."""
+    """An exception in a stream truncates the response and is logged once."""
     reader, writer = await served.connect()
     writer.write(b"GET /half HTTP/1.1\r\nHost: localhost\r\n\r\n")
     received = await reader.read()
@@ -108,7 +111,7 @@ async def test_a_bug_within_a_response_costs_its_connection(
 
 
 async def test_an_answer_that_is_not_json_is_a_bug(served: Served) -> None:
-    """An answer that cannot be encoded gets 500."""
+    """A response that cannot be encoded as JSON gets status 500."""
     served.answer = {"answer": object()}
     reader, writer = await served.connect()
     writer.write(REQUEST + b"\r\n")

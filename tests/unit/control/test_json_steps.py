@@ -61,7 +61,7 @@ def small_sizes() -> Any:
 @given(VALUES, st.sampled_from((None, 1)))
 @settings(max_examples=300)
 def test_values_survive(value: Any, indent: int | None) -> None:
-    """A value is the same after writing and reading, in both formats and with spaces."""
+    """A JSON value is unchanged by writing and reading, in both formats and with spaces."""
     assert json.loads(run_all(written(value))) == value
     compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert run_all(written_compactly(value)) == compact.encode("utf-8", "surrogatepass")
@@ -95,7 +95,7 @@ def test_pieces_are_short(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("text", MALFORMED)
 def test_malformed_text_is_refused(text: str) -> None:
-    """What json.loads refuses is refused, also behind a long array."""
+    """JSON that json.loads refuses is refused, also after a long array."""
     for whole in (text, '["a long text before", ' + text):
         with pytest.raises(ValueError, match=r"."):
             json.loads(whole)
@@ -111,7 +111,7 @@ def test_what_is_not_json_is_refused(text: str) -> None:
 
 
 def test_deep_nesting_is_refused() -> None:
-    """Nesting that would exhaust Python's stack is an error of the body."""
+    """JSON that is nested too deeply for Python's stack is refused."""
     deep = "[" * 50_000 + "]" * 50_000
     with pytest.raises(ValueError, match="nested"):
         run_all(read(deep.encode()))
@@ -119,7 +119,7 @@ def test_deep_nesting_is_refused() -> None:
 
 @pytest.mark.alone
 def test_the_longest_body_is_read_in_one_short_step() -> None:
-    """16 MiB with the most values that `check_size` lets pass are parsed in less than 100 ms."""
+    """A body of 16 MiB with the most values that `check_size` allows is parsed within 100 ms."""
     strings = ",".join(['"' + "\\u0101" * 26 + '"'] * (MOST_TOKENS // 2 - 3))
     data = f'{{"records": [{strings}, "{"x" * 8_000_000}"]}}'.encode()
     assert len(data) < RECORDS_BODY_BYTES
@@ -137,7 +137,7 @@ def test_the_longest_body_is_read_in_one_short_step() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 11, 12, 13, 35, 36])
 def test_contents_survive_in_parts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Base64 and hexadecimal digits that are made in parts are the same as made at once."""
+    """Encoding base64 or hexadecimal digits in parts gives the same digits as encoding at once."""
     monkeypatch.setattr(content, "_STEP_BYTES", 12)
     data = bytes(range(size))
     text = run_all(content.to_base64(data))
@@ -147,7 +147,7 @@ def test_contents_survive_in_parts(size: int, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_padding_inside_base64_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Padding before the end is refused, also at the end of a part."""
+    """Base64 padding before the end is refused, also at the end of a part."""
     monkeypatch.setattr(content, "_STEP_BYTES", 12)
     for text in ("AAAAAAAAAAA=AAAA", "AAAAAAAAAA==AAAA", "AAAA=AAA"):
         with pytest.raises(ControlError, match="a value is base64 or null"):

@@ -47,7 +47,7 @@ def nodes() -> Lagging:
 
 
 async def test_a_marker_has_no_age_and_a_later_record_has(nodes: Lagging) -> None:
-    """If only a transaction marker is unread, the age is 0.
+    """If only a transaction marker is unread, the age of the lag is 0.
 
     If a record follows the marker, the age is that of the record.
     """
@@ -68,7 +68,7 @@ async def test_a_marker_has_no_age_and_a_later_record_has(nodes: Lagging) -> Non
 async def test_an_unreadable_record_is_read_again(
     nodes: Lagging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The age is null only while the record cannot be read."""
+    """The age of the lag is null only while the oldest unread record cannot be read."""
     nodes.commit(1, "g", 0)
 
     def fail(*_: object) -> None:
@@ -91,7 +91,10 @@ def test_a_large_batch_is_read_in_steps(nodes: Lagging) -> None:
 
 
 async def test_an_offset_beyond_the_log_end_is_marked(nodes: Lagging) -> None:
-    """An offset after the log end has no lag; the distance is in the partition and in the group."""
+    """A committed offset beyond the log end has lag 0, and its distance in `beyond_end`.
+
+    The distance is given for the partition and for the group.
+    """
     nodes.commit(1, "g", 1)
     assert (await nodes.lag())["beyond_end"] == 0
     nodes.commit(1, "g", 5)

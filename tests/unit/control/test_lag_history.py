@@ -55,7 +55,7 @@ async def test_the_samples_are_limited(
 
 
 async def test_the_samples_stay_while_a_coordinator_is_stopped() -> None:
-    """A stopped broker's groups keep their samples, which go on at the next coordinator."""
+    """A stopped broker's groups keep their samples, which continue at the next coordinator."""
     nodes = VirtualTimeNodes(None, 3)
     nodes.partition("t", 0).append(batch(*[b"x"] * 5), START_MS)
     home = nodes.home("g").leader_id
@@ -85,7 +85,10 @@ class Blind(ControlRequest):
 
 
 async def test_a_request_gets_the_samples_that_its_user_may_see(nodes: VirtualTimeNodes) -> None:
-    """`since_ms` selects the sample of this time and later ones; hidden topics hide the samples."""
+    """`since_ms` selects later samples and the sample that was valid at this time.
+
+    A user who may not see the topics gets no samples.
+    """
     state = ControlState(nodes.cluster, ControlOptions(), None)
     samples = LagHistory(nodes.cluster)
     state.lag_samples = samples.of_group

@@ -71,7 +71,7 @@ def basic(name: str, password: str) -> str:
 
 
 async def test_a_changed_plain_password_ends_the_sessions() -> None:
-    """A session ends with its password, with its user and after eight hours."""
+    """A session ends with a change of the password, a removal of the user, or after eight hours."""
     logins = PlainLogins()
     given = await logins.token()
     assert await logins.is_known(given)
@@ -104,7 +104,10 @@ async def test_sessions_are_limited_by_user() -> None:
 
 
 async def test_guesses_of_an_address_wait_for_each_other(events: list[dict[str, Any]]) -> None:
-    """An address gets one guess at a time, other addresses do not wait, and guesses are logged."""
+    """Each address may try one password at a time, without delaying other addresses.
+
+    Each failed attempt is logged.
+    """
     logins = PlainLogins()
     began_s = asyncio.get_running_loop().time()
     guesses = [asyncio.ensure_future(logins.user_of(basic("bob", str(n)), HOST)) for n in range(3)]

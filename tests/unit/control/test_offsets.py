@@ -34,7 +34,7 @@ class Cluster(VirtualTimeNodes):
         return ControlRequest(self.cluster, {"GROUP": "g"}, query, sent, values=values, route=route)
 
     async def done(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Run the turns of the broker until a request has its response."""
+        """Run turns of the broker until a request has its response; return the response."""
         task = asyncio.ensure_future(work)
         while not task.done():
             await asyncio.sleep(0)
@@ -42,7 +42,7 @@ class Cluster(VirtualTimeNodes):
         return task.result()
 
     async def set(self, *places: dict[str, Any]) -> dict[str, Any]:
-        """Commit offsets of the group."""
+        """Commit offsets of the group; return the response."""
         body = {"offsets": places}
         return await self.done(offsets.set_offsets(self.request("offsets set", body)))
 
@@ -59,7 +59,7 @@ def place(index: int, offset: int = 7, **more: str) -> dict[str, Any]:
 
 
 async def test_offsets_that_exceed_a_batch_are_committed_in_parts(cluster: Cluster) -> None:
-    """Metadata of 1 000 characters for 3 000 offsets is more than max.message.bytes (1 MiB)."""
+    """Offsets whose metadata exceeds max.message.bytes (1 MiB) are committed in several parts."""
     wanted = [place(index, metadata="m" * 1000) for index in range(COUNT)]
     answer = await cluster.set(*wanted)
     assert [one["after"] for one in answer["offsets"]] == [7] * COUNT
@@ -88,7 +88,10 @@ async def test_a_negative_offset_is_refused(cluster: Cluster) -> None:
 async def test_a_part_that_is_refused_has_its_errors(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the first part is refused, so is the request; later parts have errors by partition."""
+    """If the first part of a commit is refused, the whole request is refused.
+
+    Errors of later parts are returned by partition.
+    """
     monkeypatch.setattr(offsets, "_PART_OFFSETS", 2)
     too_long = "m" * 5000
     with pytest.raises(ControlError, match="OFFSET_METADATA_TOO_LARGE"):
@@ -103,7 +106,7 @@ async def test_a_part_that_is_refused_has_its_errors(
 
 
 async def test_a_refusal_names_the_partition(cluster: Cluster) -> None:
-    """An unknown partition is named; a refused offset keeps the value that it had before."""
+    """Errors name unknown partitions; a partition whose offset is refused keeps its old offset."""
     with pytest.raises(ControlError, match=r"group g: wide-3000: UNKNOWN_TOPIC") as raised:
         await cluster.set(place(COUNT))
     assert raised.value.status == 404
@@ -121,7 +124,7 @@ async def test_a_refusal_names_the_partition(cluster: Cluster) -> None:
 
 
 async def test_a_partition_with_two_offsets_is_refused(cluster: Cluster) -> None:
-    """Two offsets for one partition are a mistake, and nothing is committed."""
+    """A request with two offsets for one partition is refused, and nothing is committed."""
     end = cluster.partition(OFFSETS_TOPIC, cluster.home("g").index).log.log_end_offset
     with pytest.raises(ControlError, match=r"offsets\[2\]: wide-5 has two offsets") as raised:
         await cluster.set(place(5), place(6), place(5, offset=8))

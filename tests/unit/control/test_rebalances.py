@@ -68,7 +68,7 @@ async def test_a_page_has_no_more_than_its_limit(
 async def test_records_in_memory_go_on_in_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each record is on exactly one page, before and after the record is written to the topic.
 
-    All records have the same end and generation.
+    In this test all records have the same end and generation.
     """
     nodes = VirtualTimeNodes(None, 1)
     ended(nodes, 1, 2, 5, 5, 5, 5)
@@ -84,7 +84,7 @@ async def test_records_in_memory_go_on_in_the_topic(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("after", ["", "x", "-1", "1.2", "1.2.x", "1.2.3.4", "9" * 40])
 async def test_a_text_that_is_not_from_a_page_is_refused(after: str) -> None:
-    """`after` must be `next` of a page."""
+    """A value of `after` that cannot be the `next` of a page gets status 400."""
     nodes = VirtualTimeNodes(None, 1)
     with pytest.raises(ControlError, match="is not from a page") as raised:
         await page(nodes, after=after)

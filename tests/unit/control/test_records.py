@@ -62,7 +62,7 @@ async def pages(nodes: VirtualTimeNodes, **query: str) -> list[list[dict[str, An
 
 
 async def test_a_page_ends_by_the_bytes_that_it_shows(nodes: VirtualTimeNodes) -> None:
-    """A few compressed bytes with 40 records of 1 MiB are several pages of at most 17 records."""
+    """A small compressed batch of 40 records of 1 MiB fills several pages of at most 17 records."""
     for _ in range(40):
         append(nodes, b"x" * MIB)
     found = await pages(nodes, limit="1000", max_bytes=str(16 * MIB))
@@ -93,7 +93,7 @@ async def test_pages_within_a_large_batch_go_on(
 
 
 async def test_a_fetch_ends_by_the_bytes_of_its_records(nodes: VirtualTimeNodes) -> None:
-    """The largest count returns about 16 MiB; `next_offset` continues after these records."""
+    """A fetch with the largest count returns about 16 MiB; `next_offset` is the next record."""
     for _ in range(20):
         append(nodes, b"x" * MIB, b"y" * MIB)
     offsets, offset = [], 0
@@ -120,7 +120,7 @@ async def test_one_record_of_a_large_batch(nodes: VirtualTimeNodes, offset: int)
 
 
 def test_records_that_are_skipped_are_steps(nodes: VirtualTimeNodes) -> None:
-    """Before the offset of a request, each hundredth record ends a step of the work."""
+    """Skipping records before the requested offset takes a step for each hundred records."""
     append(nodes, *[b"x"] * 1000)
     partition = nodes.partition("large", 0)
     assert sum(1 for _ in records._fetched(partition, 999, 1)) >= 9
@@ -133,7 +133,7 @@ def test_records_that_are_skipped_are_steps(nodes: VirtualTimeNodes) -> None:
 
 
 async def produce(nodes: VirtualTimeNodes, new_records: Sequence[Any]) -> list[dict[str, int]]:
-    """Write records to `large` as text; return where each record was written."""
+    """Write records to `large` as text; return the partition and offset of each record."""
     body = json.dumps({"records": new_records, "format": "text"}).encode()
     answer = await records.produce(request_of(nodes, "records produce", {}, body=body))
     places: list[dict[str, int]] = answer["records"]
@@ -155,7 +155,7 @@ def ends(nodes: VirtualTimeNodes) -> list[int]:
 
 
 async def test_batches_keep_to_max_message_bytes(nodes: VirtualTimeNodes) -> None:
-    """Many records are split into batches that the topic accepts; record headers count as well."""
+    """Many records are split into batches that the topic accepts; headers add to the batch size."""
     configure(nodes, max_message_bytes="2000")
     header = ["name", "y" * 60]
     wanted = [{"value": "x" * 20, "headers": [header], "partition": 0}] * 100
@@ -177,7 +177,7 @@ async def test_batches_keep_to_max_message_bytes(nodes: VirtualTimeNodes) -> Non
 async def test_all_records_are_checked_before_the_first_is_written(
     nodes: VirtualTimeNodes, configs: dict[str, str], bad: dict[str, Any], status: int, words: str
 ) -> None:
-    """One record that the topic refuses refuses the whole request, and nothing is written."""
+    """If the topic refuses one record, the whole request is refused and nothing is written."""
     configure(nodes, **configs)
     good = {"key": "k", "value": "x", "partition": 0}
     with pytest.raises(ControlError, match=words) as raised:
@@ -214,7 +214,7 @@ async def produce_to(nodes: VirtualTimeNodes, topic: str, new_records: Any, how:
 async def test_a_refused_request_creates_no_topic(
     nodes: VirtualTimeNodes, bad: dict[str, Any], how: str, status: int, words: str
 ) -> None:
-    """The records are checked before a missing topic is created; the error has their index."""
+    """Records are checked before a missing topic is created; an error has the record's index."""
     good: dict[str, Any] = {"key": None}
     with pytest.raises(ControlError, match=words) as raised:
         await produce_to(nodes, "new", [good, bad], how)

@@ -30,7 +30,7 @@ async def held_back(broker: TransactionBroker, kind: type[ControlRequest]) -> di
 
 
 async def test_a_hidden_transactional_id_is_left_out_of_the_reason() -> None:
-    """A user who may not see the id learns that a transaction is open and since when."""
+    """A user without rights on the id learns only that a transaction is open, and since when."""
     broker = TransactionBroker()
     producer = broker.init("secret")
     assert not broker.add(producer, 0, transactional_id="secret")

@@ -31,7 +31,7 @@ class VirtualTimeNodes(Nodes):
 
     @property
     def elapsed_ms(self) -> int:
-        """The time since the start in ms."""
+        """Return the time since the start in ms."""
         return self.cluster.clock.now_ms() - START_MS
 
     def join_with(self, group: str, session_timeout_ms: int) -> str:

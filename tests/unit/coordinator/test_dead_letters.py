@@ -62,7 +62,7 @@ def offsets(found: Sequence[Record]) -> list[int]:
 
 
 def timers(broker: ShareBroker) -> list[HeapTimer]:
-    """Return the scheduled attempts."""
+    """Return the timers of scheduled attempts to write dead letters."""
     return [one for one in broker.clock.timers if "_again" in str(one._callback)]
 
 
@@ -72,7 +72,7 @@ def error_of(broker: ShareBroker) -> str | None:
 
 
 def no_steps(_: Sequence[QueueOutcome]) -> Steps:
-    """Make no steps for the outcomes."""
+    """Return an empty sequence of steps."""
     yield from ()
 
 
@@ -197,14 +197,14 @@ def test_many_records_go_in_several_batches() -> None:
 
 
 def test_batches_are_bounded_by_what_the_queue_takes() -> None:
-    """No batch exceeds the max.message.bytes of the queue."""
+    """No batch of dead letters exceeds the queue's max.message.bytes."""
     broker = make(configs={"max.message.bytes": "1000"})
     reject(broker, 20)
     assert offsets(records(broker)) == list(range(20))
 
 
 def test_a_record_that_is_too_large_does_not_hold_up_others() -> None:
-    """A record that is too large is lost alone, and the reason is reported."""
+    """A dead letter that is too large is lost without delaying others; the reason is reported."""
     broker = make(configs={"max.message.bytes": "1000"})
     broker.configure(COPY)
     partition = broker.topics.partition("t", 0)
@@ -234,7 +234,7 @@ def test_a_check_that_takes_long_is_done_in_a_thread() -> None:
 def test_the_queue_is_created_when_that_is_allowed() -> None:
     """If auto-creation is enabled, the queue is created with the default partition count.
 
-    Its configs mark the topic as a dead letter queue.
+    The queue's configs mark the topic as a dead letter queue.
     """
     broker = make(exists=False, may_create=True)
     reject(broker, 1)
@@ -276,7 +276,7 @@ def test_queues_that_cannot_be_written(
 
 
 def test_a_queue_that_was_unset_meanwhile() -> None:
-    """A group whose queue is unset before the write has no queue any more."""
+    """If the group's queue is unset before the write, the dead letters fail with this reason."""
     broker = make()
     broker.produce("t", 1)
     broker.fetched(("t", 0))
@@ -343,7 +343,7 @@ def test_a_broker_that_stops_writes_no_more(ends: bool) -> None:
 
 
 def test_letters_of_a_broker_that_stops_at_once() -> None:
-    """A broker that stops between two steps writes nothing."""
+    """A broker that stops between two steps writes no further dead letters."""
     broker = make()
     broker.produce("t", 1)
     broker.fetched(("t", 0))
@@ -362,7 +362,7 @@ def test_a_queue_that_does_not_store_the_records() -> None:
 
 
 def test_a_disk_that_fails() -> None:
-    """A disk failure is reported as the reason."""
+    """If the disk fails, its error is reported as the reason for lost dead letters."""
     broker = make()
     partition = broker.topics.partition(QUEUE, 0)
     assert partition is not None
@@ -372,7 +372,7 @@ def test_a_disk_that_fails() -> None:
 
 
 def test_records_over_the_limit() -> None:
-    """For records over the delivery limit the header has the reason and the delivery count."""
+    """If records exceeded the delivery limit, the header has this reason and the delivery count."""
     broker = make()
     broker.configure({"share.delivery.count.limit": "2"})
     broker.produce("t", 1)

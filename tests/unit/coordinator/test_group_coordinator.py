@@ -54,7 +54,7 @@ def test_the_records_of_one_drain_are_one_batch() -> None:
 
 
 def test_an_answer_waits_for_the_append(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit that the log refuses gets the mapped error and changes nothing."""
+    """A commit that the log refuses gets the matching coordinator error and changes nothing."""
     broker = GroupBroker()
     assert broker.commit("g", 5) == ErrorCode.NONE
     with monkeypatch.context() as patched:
@@ -103,7 +103,7 @@ def test_groups_come_back_from_the_log() -> None:
 
 
 def test_while_a_partition_loads_its_groups_are_asked_to_wait() -> None:
-    """While loading, requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats get NONE.
+    """While a partition loads, requests get COORDINATOR_LOAD_IN_PROGRESS, but heartbeats NONE.
 
     A heartbeat without an error keeps members from rejoining.
     """
@@ -178,7 +178,7 @@ def test_a_bug_behind_the_append_fails_only_what_it_met(
 def test_an_answer_that_cannot_be_sent_spoils_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A response that cannot be sent fails its own request; the others are answered."""
+    """A response that cannot be sent fails its own request; other requests are answered."""
     broker = GroupBroker()
     assert broker.commit("g", 1) == ErrorCode.NONE
     calls = [broker.send(commit_request("g", offset)) for offset in (2, 3, 4)]
@@ -225,7 +225,7 @@ def test_an_answer_may_lead_to_the_end_of_its_group(
 def test_a_group_that_cannot_be_put_back_answers_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the reload fails too, every request gets an error at once."""
+    """If a group cannot be reloaded after a bug, every request gets an error at once."""
     broker = GroupBroker()
     broker.join("g")
 
@@ -304,7 +304,7 @@ def test_the_offsets_of_a_deleted_topic_go() -> None:
 
 
 def test_old_offsets_expire() -> None:
-    """The check drops offsets older than offsets.retention.minutes, and then the group."""
+    """The periodic check drops offsets older than offsets.retention.minutes, then the group."""
     broker = GroupBroker(offsets_retention_minutes="1")
     assert broker.commit("g", 1) == ErrorCode.NONE
     broker.groups.expire_offsets()
@@ -375,7 +375,7 @@ def test_garbage_makes_no_group() -> None:
 def test_a_group_that_cannot_be_put_back_is_in_no_snapshot() -> None:
     """A partition with a broken group gets no snapshot and is loaded from its log.
 
-    All committed offsets are there after the start.
+    After the restart all committed offsets are available.
     """
     disk = MemoryDisk()
     broker = GroupBroker(disk, offsets_topic_num_partitions="1")

@@ -1,4 +1,4 @@
-"""Loading of led partitions: a partition that fails does not stop the others."""
+"""Loading of led partitions: a partition that fails does not stop the other partitions."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_one_that_is_emigrated_meanwhile_is_not_served() -> None:
 
 
 def test_what_comes_after_a_bug_is_loaded_as_well() -> None:
-    """A partition that immigrates after a bug is loaded as well."""
+    """A partition that immigrates after a bug in another load is loaded."""
     keeper = Keeper(ZeroDivisionError("odd"))
     keeper.work_on()
     keeper.emigrate(0)

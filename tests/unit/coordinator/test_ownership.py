@@ -28,7 +28,7 @@ from tests.harness.records import batch
 
 
 def started(**overrides: str) -> tuple[Nodes, int, int, int]:
-    """Start a cluster with topic `t`; return it, the coordinator of `g` and two other brokers."""
+    """Start a cluster with topic `t`; return it, the coordinator of `g` and two further brokers."""
     nodes = Nodes(**overrides)
     nodes.cluster.topics.create("t", 1, {}, 3)
     first = nodes.home("g").leader_id
@@ -76,7 +76,7 @@ def test_only_the_leader_coordinates() -> None:
 
 
 def test_a_moved_group_goes_on_elsewhere() -> None:
-    """A moved group keeps its generation, members and offsets; the old coordinator has nothing."""
+    """A moved group keeps its generation, members and offsets; the old coordinator forgets it."""
     nodes, old, new, _ = started()
     member_id = nodes.join(old, "g")
     home = nodes.home("g")
@@ -184,7 +184,7 @@ def test_the_old_coordinator_cannot_write() -> None:
 
 
 def test_an_epoch_that_is_over_never_writes_again() -> None:
-    """If leadership returns, the partition is reloaded; its old handle cannot append."""
+    """If leadership returns, the partition is reloaded; a handle of an old epoch cannot append."""
     nodes, old, new, _ = started()
     assert nodes.commit(old, "g", 1) == ErrorCode.NONE
     former = nodes.cluster.brokers[old].groups.tasks["g"].partition

@@ -101,7 +101,7 @@ def test_a_batch_has_a_largest_size() -> None:
 
 
 def test_no_record_is_smaller_than_the_bound() -> None:
-    """The minimum record size is a true bound, so no write that fits is refused by its count."""
+    """No record is smaller than the bound, so a full builder refuses only records without room."""
     for offset in (CommittedOffset(0), CommittedOffset(0, expire_timestamp=1)):
         key, value = encode_record(next(iter(OffsetRecords("", [("t", {0: offset})]))))
         assert value is not None
@@ -131,7 +131,7 @@ def test_layouts_are_kept_for_the_next_commit() -> None:
 def test_keys_of_one_layout_are_those_that_parsing_gives(
     count: int, name: str, damage: tuple[int, int] | None
 ) -> None:
-    """The keys of one layout are the parsed keys, or None, also if a byte is damaged."""
+    """`uniform_keys` returns the parsed keys or None, even if a byte of the records is damaged."""
     encoded, _ = section(commit([(name, bytes(16), [(n, n, 0) for n in range(count)])]))
     if damage is not None:
         place, value = damage

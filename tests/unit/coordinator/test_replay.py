@@ -266,7 +266,7 @@ def test_compaction_changes_no_group(seed: int) -> None:
 
 
 def test_unknown_and_damaged_records_are_counted_and_left() -> None:
-    """Unknown and damaged records are counted and skipped, and one reason is logged."""
+    """Unknown and damaged records are counted and skipped; the log has one of the reasons."""
     no_value = encode_key(commit("g", 3, 0)[0])
     streams_group = encode_key(StreamsGroupMetadataKey(group_id="s"))
     epoch = encode_value(StreamsGroupMetadataValue(epoch=5), 0)

@@ -37,7 +37,7 @@ class Keeper(ShareStateBroker):
         assert self.share_states.ensure_topic() is E.NONE
 
     def initialize(self, partition: int = 0, start: int = 0) -> StateOutcome:
-        """Initialize a share partition."""
+        """Initialize a share partition; return the outcome."""
         answers: list[StateOutcome] = []
         self.share_states.initialize(self.key(partition), 1, start, answers.append)
         if not answers:
@@ -45,7 +45,7 @@ class Keeper(ShareStateBroker):
         return answers[0]
 
     def write(self, partition: int = 0, first: int = 0, leader_epoch: int = 0) -> StateOutcome:
-        """Acknowledge ten records."""
+        """Acknowledge ten records; return the outcome."""
         answers: list[StateOutcome] = []
         write = StateWrite(1, leader_epoch, -1, 0, [StateBatch(first, first + 9, 2, 1)])
         self.share_states.write(self.key(partition), write, answers.append)
@@ -87,7 +87,7 @@ def test_batches_as_kafka_writes_them() -> None:
 
 
 def test_the_state_survives_a_restart() -> None:
-    """The whole state is loaded from the log after a restart and can be written again."""
+    """After a restart the share-partition state is loaded from the log and can be written."""
     broker = Keeper()
     for partition in range(3):
         assert broker.initialize(partition) == StateOutcome(E.NONE)
@@ -200,7 +200,7 @@ def test_an_answer_waits_for_what_it_depends_on() -> None:
 
 
 def test_a_persister_that_is_closed_waits_for_what_is_under_way() -> None:
-    """Closing a persister lets the call in flight finish and refuses the next ones."""
+    """Closing a persister lets the running call finish and refuses later calls."""
     broker = Keeper(**SYNCED)
     flusher = Flusher(broker)
     answers: list[E] = []
@@ -256,7 +256,7 @@ def test_without_the_topic_nothing_is_known_any_more() -> None:
 
 
 def test_the_state_of_a_deleted_topic_goes_with_it() -> None:
-    """Deleting a topic writes tombstones for its share partitions; others keep their state."""
+    """Deleting a topic writes tombstones for its share partitions and keeps all other state."""
     broker = Keeper()
     other = broker.topics.create("other", 30, {})
     broker.initialize()
@@ -391,7 +391,7 @@ def test_share_partitions_spread_over_the_topic() -> None:
 
 
 def test_a_long_history_is_loaded_in_steps() -> None:
-    """A log of more than one read is loaded in steps."""
+    """A log that needs more than one read is loaded in steps."""
     broker = Keeper()
     broker.initialize()
     records: list[ShareRecord] = [

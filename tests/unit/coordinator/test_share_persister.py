@@ -97,7 +97,7 @@ def load(broker: ShareStateBroker) -> Callable[[], None]:
 
 
 def test_it_is_asked_at_once() -> None:
-    """The topic is created, and responses arrive before the call returns."""
+    """The first call creates the internal topic, and responses arrive before a call returns."""
     broker = ShareStateBroker()
     asker = Asker(broker.persister, broker.key())
     asker.everything()
@@ -136,7 +136,7 @@ def test_who_fails_at_its_answer_stops_nobody() -> None:
 
 
 def test_what_is_loading_is_asked_again() -> None:
-    """Calls during a load are retried in order, including calls made meanwhile."""
+    """Calls during a load are retried in order, including calls made during the retries."""
     broker = ShareStateBroker()
     asker = Asker(broker.persister, broker.key())
     other = Asker(broker.persister, broker.key(1))
@@ -249,7 +249,7 @@ def test_the_topic_cannot_be_made() -> None:
 
 
 def test_one_that_asks_again_when_it_is_answered() -> None:
-    """A callback may write again, as a share partition does with changes gathered meanwhile."""
+    """A callback may write again, as a share partition does with changes since the last write."""
     broker = ShareStateBroker()
     persister = broker.persister
     seen: list[E] = []

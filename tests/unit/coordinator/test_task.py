@@ -74,7 +74,7 @@ def test_a_failed_sync_changes_no_answer_but_its_own() -> None:
 
 
 def test_answers_wait_for_the_sync_of_their_own_records_only() -> None:
-    """Only requests that wrote records wait for a sync; a later fetch and heartbeat do not."""
+    """Only requests that wrote records wait for a sync; a later heartbeat does not wait."""
     context, a = syncing()
     waiting = commit_answer(context.broker, ("one", 0, 7))
     # The refused commit wrote no record, so its response does not wait.
@@ -162,7 +162,7 @@ def test_large_requests_run_in_steps() -> None:
 
 
 def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> None:
-    """Later requests of the group wait for a large one; other groups do not."""
+    """Later requests of a group wait for a large request; other groups do not wait."""
     many = 10 * MANY
     broker = OneGroupBroker(topics={**TOPICS, "wide": many})
     other = Member(broker, "O")
@@ -182,7 +182,7 @@ def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> Non
 
 
 def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:
-    """Requests before a large one are written and answered before it runs."""
+    """Requests before a large request are written and answered before the large request runs."""
     broker = OneGroupBroker(topics=TOPICS)
     with broker.one_drain():
         before = broker.send(commit_request(partitions_of("one", 1)), 8)
@@ -266,7 +266,7 @@ def test_unloading_refuses_large_requests() -> None:
 
 
 def test_what_was_meant_for_a_deleted_group_goes_through_the_door_again() -> None:
-    """Requests queued behind a deletion are routed again, to a new group if there is one."""
+    """Requests queued behind a deletion are routed again, to a new group if one exists."""
     context = GroupContext()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -451,7 +451,7 @@ def test_a_group_that_has_ended_still_sends_its_answers() -> None:
 def test_a_commit_decoded_by_columns_is_that_of_its_elements(
     version: int, note: str | None, is_twice: bool
 ) -> None:
-    """A commit decoded by columns gives the records and responses of one decoded by elements.
+    """A commit decoded by columns gives the same records and responses as by elements.
 
     A partition may be named twice.
     """

@@ -56,7 +56,7 @@ def test_transactions_v2_add_partitions_with_their_records() -> None:
 def test_records_of_a_partition_that_was_not_added_are_refused(version: int, error: E) -> None:
     """Records of a partition that was not added are refused (KIP-890).
 
-    Otherwise they would open a transaction that no client ends.
+    Such records would open a transaction that no client ends.
     """
     broker = TransactionBroker()
     producer = broker.init()
@@ -119,14 +119,17 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
     ],
 )
 def test_the_timeout_has_limits(timeout_ms: int, error: E) -> None:
-    """The timeout must be positive and at most `transaction.max.timeout.ms`."""
+    """A transaction timeout must be positive and at most `transaction.max.timeout.ms`."""
     broker = TransactionBroker(transaction_max_timeout_ms="1000")
     request = InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=timeout_ms)
     assert broker.ask(request).error_code == error
 
 
 def test_an_unused_id_is_forgotten() -> None:
-    """An unused id expires after `transactional.id.expiration.ms`, also in the log."""
+    """An unused transactional id expires after `transactional.id.expiration.ms`.
+
+    Its record is removed from the log.
+    """
     broker = TransactionBroker(
         transactional_id_expiration_ms="5000",
         transaction_remove_expired_transaction_cleanup_interval_ms="1000",
@@ -198,7 +201,7 @@ def test_a_crash_anywhere_in_an_end_is_finished_after_the_restart(
 
 
 def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
-    """A marker that cannot be written is retried; EndTxn is answered when all are written."""
+    """A marker that cannot be written is retried; EndTxn is answered after the last marker."""
     broker = TransactionBroker()
     producer = in_transaction(broker, 0, 1)
     broker.disk.fail_at(1)  # the decision is written, the first marker fails
@@ -263,7 +266,7 @@ def test_a_partition_that_is_deleted_needs_no_marker() -> None:
 
 
 def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
-    """Deleting the transactions topic drops all ids; the next producer starts from epoch 0."""
+    """Deleting the transactions topic drops all transactional ids; epochs start from 0 again."""
     broker = TransactionBroker()
     broker.init()
     topic = broker.topics.topic(TRANSACTIONS_TOPIC)

@@ -106,7 +106,7 @@ def restarted(broker: TransactionBroker, *, clean: bool = False) -> TransactionB
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
 def test_offsets_count_with_the_commit(version: int, commits: bool) -> None:
-    """Pending offsets count after the commit; until then require_stable gets an error."""
+    """Pending offsets are visible after the commit; until then require_stable gets an error."""
     broker = TransactionBroker()
     broker.commit(GROUP, 5)
     producer = pending(broker, 10)
@@ -156,7 +156,7 @@ def test_version_5_adds_the_group_by_itself() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(3, E.INVALID_TXN_STATE), (4, 120)])
 def test_a_group_that_was_not_added_is_refused(version: int, error: int) -> None:
-    """A group that was not added is refused; its offsets would stay pending for ever."""
+    """Offsets of a group that was not added are refused: they would stay pending for ever."""
     broker = TransactionBroker()
     producer = broker.init()
     broker.add(producer, 0)
@@ -203,7 +203,10 @@ def test_the_later_of_two_transactions_counts() -> None:
 
 
 def test_members_of_the_generation_may_commit() -> None:
-    """A wrong generation or unknown member is refused; without a member id any commit succeeds."""
+    """A transactional commit with a wrong generation or unknown member is refused.
+
+    Without a member id any commit succeeds.
+    """
     broker = TransactionBroker()
     member = broker.join(GROUP)
     producer = broker.init()
@@ -246,7 +249,7 @@ def test_a_group_that_does_not_exist() -> None:
 
 
 def by_id(broker: TransactionBroker, request: TxnOffsetCommitRequest) -> TxnOffsetCommitRequest:
-    """Replace the topic names of the request by ids."""
+    """Replace the topic names of the request by ids, and return the request."""
     for topic in request.topics:
         known = broker.topics.topic(topic.name)
         assert known is not None
@@ -343,7 +346,7 @@ def test_the_marker_waits_for_a_group_that_is_busy() -> None:
 def test_a_snapshot_holds_what_is_pending() -> None:
     """A snapshot has pending offsets in log order, with metadata and epoch.
 
-    Superseded offsets are in the snapshot, too.
+    The snapshot includes superseded offsets.
     """
     broker = TransactionBroker()
     pending(broker, 10, 20)

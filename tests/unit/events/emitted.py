@@ -165,7 +165,7 @@ def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
 
 
 def _stored(name: str, function: Function) -> set[str]:
-    """Yield the keys that a function sets in a local dict by name[key] = ..."""
+    """Return the keys that a function sets in a local dict by name[key] = ..."""
     return {
         node.slice.value
         for node in ast.walk(function)

@@ -58,7 +58,7 @@ def test_a_failure_shows_its_traceback(log_format: str) -> None:
 
 
 def test_events_below_the_level_are_not_written() -> None:
-    """The vocabulary has the level of each event; `debug` tells callers if debug is on."""
+    """The vocabulary has the level of each event; `debug` tells callers if debug is enabled."""
     stream = io.StringIO()
     log = EventLog()
     log.configure("console", WARNING, stream)

@@ -65,7 +65,7 @@ def test_other_failures_are_lines_of_their_own() -> None:
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_volume_is_one_kind(number: int) -> None:
-    """A full volume, which affects every partition, gives only one line."""
+    """A full volume, which affects every partition, gives only one log line."""
     kinds = Repeats(Seconds())
     assert count(kinds, "log.failed", {"partition": 0, "reason": reason("t-0", number)}) == 0
     assert count(kinds, "log.failed", {"partition": 1, "reason": reason("t-1", number)}) is None
@@ -94,7 +94,7 @@ def test_it_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_log_writes_the_count() -> None:
-    """The field `left_out` has the count; events that are not limited are always written."""
+    """The field `left_out` has the number of omitted lines; unlimited events are always written."""
     stream, seconds = io.StringIO(), Seconds()
     log = EventLog()
     log.configure("json", INFO, stream)

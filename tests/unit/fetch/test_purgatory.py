@@ -15,7 +15,7 @@ class Probe(KeyedOperation):
         self.events: list[str] = []
 
     def try_complete(self) -> bool:
-        """Count the attempts."""
+        """Return whether the operation could be completed, which the test decides."""
         self.looks += 1
         return self.ready and self.force_complete()
 
@@ -128,7 +128,7 @@ def test_abandoned_operations_are_swept() -> None:
 
 
 def test_an_abandoned_operation_is_not_completed_for_nobody() -> None:
-    """A changed key drops an operation whose client has disconnected."""
+    """A notification drops an operation whose client has disconnected."""
     waiting, clock = purgatory()
     probe = Probe()
     waiting.watch(probe, ["a"])

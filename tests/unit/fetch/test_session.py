@@ -62,7 +62,7 @@ def asked(context: FetchContext) -> list[tuple[str | bytes, int, int]]:
 
 
 def opened(sessions: FetchSessionCache, *names: str, now_ms: int = 0) -> int:
-    """Return the id of a new session with one partition of each topic."""
+    """Return the id of a new session that reads one partition of each topic."""
     context = context_of(sessions, request(*((name, 0, 0) for name in names)), 12, now_ms)
     return sessions.open(context, now_ms)
 
@@ -76,7 +76,7 @@ def test_epoch_minus_one_is_no_session() -> None:
 
 
 def test_epoch_zero_opens_a_session() -> None:
-    """Epoch 0 opens a session, and the next request has epoch 1."""
+    """A fetch with epoch 0 opens a session, whose next request has epoch 1."""
     sessions = cache()
     context = context_of(sessions, request(("a", 0, 5), ("b", 1, 7)), 12, 0)
     assert context.wants_session
@@ -88,7 +88,7 @@ def test_epoch_zero_opens_a_session() -> None:
 
 
 def test_an_incremental_request_changes_adds_and_forgets() -> None:
-    """A request changes offsets, adds partitions and forgets partitions; all others stay."""
+    """A request changes offsets, adds partitions and forgets partitions; other partitions stay."""
     sessions = cache()
     session = opened(sessions, "a", "b", "c")
     context = context_of(
@@ -135,7 +135,7 @@ def test_topic_ids_from_version_13() -> None:
 
 
 def test_the_final_epoch_closes_a_session() -> None:
-    """Epoch -1 closes the session."""
+    """A fetch with epoch -1 closes the session."""
     sessions = cache()
     session = opened(sessions, "a")
     context_of(sessions, request(session=session, epoch=-1), 12, 0)
@@ -145,7 +145,7 @@ def test_the_final_epoch_closes_a_session() -> None:
 
 
 def test_epoch_zero_with_an_id_replaces_the_session() -> None:
-    """A full request with a session id replaces that session by another one."""
+    """A full request with a session id replaces that session by a new session."""
     sessions = cache()
     session = opened(sessions, "a")
     context = context_of(sessions, request(("b", 0, 0), session=session, epoch=0), 12, 0)
@@ -166,7 +166,7 @@ def test_a_session_without_partitions_ends() -> None:
 
 
 def test_the_request_that_ends_a_session_is_served() -> None:
-    """A request that asks for the last partition and forgets it reads it without a session."""
+    """A request that fetches and forgets a session's last partition is served without a session."""
     sessions = cache()
     session = opened(sessions, "a")
     ending = request(("a", 0, 2), session=session, epoch=1, forget=(("a", 0),))
@@ -178,13 +178,13 @@ def test_the_request_that_ends_a_session_is_served() -> None:
 
 
 def test_a_partition_named_twice_counts_once() -> None:
-    """A partition named twice counts once, at its first position with its last offset."""
+    """A partition named twice is read once, at its first position with its last offset."""
     context = context_of(cache(), request(("a", 0, 5), ("b", 0, 6), ("a", 0, 7)), 12, 0)
     assert asked(context) == [("a", 0, 7), ("b", 0, 6)]
 
 
 def test_news_is_data_errors_and_moved_offsets() -> None:
-    """A partition is returned with records, an error, a new high watermark or log start."""
+    """A response has partitions with records, an error, a new high watermark or a new log start."""
     target = FetchTarget("a", 0)
     assert target.has_news(0, 5, 0, 0)
     assert not target.has_news(0, 5, 0, 0)
@@ -215,7 +215,7 @@ def test_without_a_free_slot_there_is_no_session() -> None:
 
 
 def test_an_idle_session_gives_way() -> None:
-    """A session that is idle for two minutes is evicted; an active session is kept."""
+    """A session that is idle for two minutes is evicted; an active session stays."""
     sessions = cache(slots=2)
     first, second = opened(sessions, "a"), opened(sessions, "b")
     context_of(sessions, request(session=first, epoch=1), 12, EVICTION_MS)
@@ -229,7 +229,7 @@ def test_an_idle_session_gives_way() -> None:
 
 
 def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
-    """An active session older than two minutes is replaced only by a larger one."""
+    """An active session older than two minutes is replaced only by a larger session."""
     sessions = cache(slots=1)
     session = opened(sessions, "a", "b")
     later = EVICTION_MS + 1
@@ -239,7 +239,7 @@ def test_a_bigger_session_takes_the_slot_of_an_old_smaller_one() -> None:
 
 
 def test_a_session_that_went_on_overtakes_a_parked_request() -> None:
-    """A parked request knows that its session has continued."""
+    """A parked request detects that its session has continued with a later request."""
     sessions = cache()
     session = opened(sessions, "a")
     parked = context_of(sessions, request(session=session, epoch=1), 12, 0)

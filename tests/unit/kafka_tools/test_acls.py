@@ -1,4 +1,4 @@
-"""kafka-acls: the cases that are not recorded, as Kafka's output has a random order."""
+"""kafka-acls: cases that cannot be recorded, because the order of Kafka's output is random."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_removal_asks(
 def test_removal_without_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a terminal removal requires --force, and removes nothing."""
+    """Without a terminal a removal without --force is refused and removes nothing."""
     with Broker(AUTHORIZED) as broker:
         where = broker.bootstrap_servers
         assert acls(where, "--add", *GRANT, "read") == 0

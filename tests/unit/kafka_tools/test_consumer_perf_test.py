@@ -33,6 +33,6 @@ def test_patterns(pattern: str, text: str) -> None:
     [("bad", ToolError), ("yyyy MMM", NotHereError), ("EEE", NotHereError), ("Z", NotHereError)],
 )
 def test_patterns_that_are_refused(pattern: str, error: type[Exception]) -> None:
-    """Unknown letters of a pattern are refused, and so are letters that are not supported here."""
+    """Unknown letters of a time pattern are refused, as are letters that this tool lacks."""
     with pytest.raises(error):
         date_format(pattern)

@@ -35,7 +35,7 @@ class Coordinator:
         self.member_types = [1, 1]
 
     def call_on(self, _: str, lookup: Lookup, __: str, ask: Any) -> Any:
-        """Make one attempt."""
+        """Make one attempt and return its result."""
         return ask(lookup.find())
 
     def coordinator(self, _: str) -> int:
@@ -122,7 +122,7 @@ def test_a_group_that_is_being_upgraded_shows_which_members_are(
 def test_a_broker_that_does_not_know_the_kind_of_members(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Kafka before 4.0 does not report the members' protocol; no UPGRADED column is shown."""
+    """No UPGRADED column is shown for Kafka before 4.0, which lacks the members' protocol."""
     client = Coordinator()
     client.member_types = [-1, 1]
     groups = read_groups(cast(Client, client), ["new"])

@@ -17,7 +17,7 @@ SERVER = ["--bootstrap-server", "127.0.0.1:1"]
     ],
 )
 def test_a_state_that_a_group_of_the_kind_cannot_have_is_refused(name: str, states: str) -> None:
-    """A state that this kind of group cannot have, such as PreparingRebalance, is refused."""
+    """A state that no group of this kind can have, such as PreparingRebalance, is refused."""
     done = ours(name, [*SERVER, "--list", "--state", "Empty,PreparingRebalance"])
     assert (done.code, done.out) == (1, "")
     assert done.err.splitlines()[0] == (

@@ -144,7 +144,7 @@ def test_other_records_are_left_out(name: str, key: Message | None) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [(b"\0\0", None), (encode_key(COMMIT), b"\0\3")])
 def test_damaged_bytes(key: bytes, value: bytes | None) -> None:
-    """For damaged bytes the offset and the truncated side, key or value, are printed."""
+    """For damaged bytes the output has the offset, and whether key or value is truncated."""
     side, version = ("key", 0) if value is None else ("value", 3)
     with pytest.raises(ToolError) as raised:
         show("OffsetsMessageFormatter", key, value)

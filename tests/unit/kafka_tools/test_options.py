@@ -24,7 +24,7 @@ DECLARED = (
 def test_an_option_takes_the_next_word_or_what_is_after_the_equals_sign() -> None:
     """A value is the next word or follows an equals sign; one hyphen equals two.
 
-    Non-option words are kept separately.
+    Words that are not options are kept separately.
     """
     words = ["--topic", "a", "x", "--topic=b=c", "-topic", "d", "--list", "--", "--list"]
     options = parse_options(DECLARED, words)
@@ -51,9 +51,9 @@ def test_an_optional_argument_may_be_left_out() -> None:
 
 @pytest.mark.parametrize(("word", "name"), [("--top", "top"), ("--", ""), ("-xyz", "x")])
 def test_what_is_no_option_is_named(word: str, name: str) -> None:
-    """The error names the unknown option, or the first letter of a cluster.
+    """The error names an unknown option, or the first letter of a cluster of options.
 
-    Abbreviations are unknown.
+    Abbreviated options are unknown.
     """
     if not name:
         assert parse_options(DECLARED, [word]).others == []
@@ -75,7 +75,7 @@ def test_a_default_counts_until_the_option_is_given() -> None:
 
 
 def test_a_repeated_option_has_no_single_value() -> None:
-    """A repeated option is refused where one value is needed."""
+    """A repeated option is refused when its single value is read."""
     options = parse_options(DECLARED, ["--topic", "a", "--topic", "b"])
     message = "^Found multiple arguments for option topic, but you asked for only one$"
     with pytest.raises(OptionsError, match=message):
@@ -83,7 +83,7 @@ def test_a_repeated_option_has_no_single_value() -> None:
 
 
 def test_required_and_excluded_options_are_named() -> None:
-    """Required and excluded options are named with Kafka's text, the option in brackets."""
+    """Errors for missing and excluded options have Kafka's text, with the option in brackets."""
     options = parse_options(DECLARED, ["--list", "--topic", "a"])
     options.required("list", "topic")
     options.excludes("count", "list")

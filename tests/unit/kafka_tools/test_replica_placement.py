@@ -29,7 +29,7 @@ def test_each_partition_has_one_replica_in_each_rack(seed: int) -> None:
 def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
     """With more replicas than racks, all replicas are on different brokers.
 
-    The same holds if a rack has fewer brokers than the others.
+    The same holds if one rack has fewer brokers than the other racks.
     """
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     placed = place(racks, 9, 4, Random(seed))
@@ -38,7 +38,7 @@ def test_more_replicas_than_racks_are_on_different_brokers(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_without_racks_leaders_go_round_the_brokers(seed: int) -> None:
-    """Without racks leaders rotate: of four partitions in a row each of four brokers leads one."""
+    """Without racks leaders rotate: each of four brokers leads one of four partitions in a row."""
     placed = place(dict.fromkeys((7, 8, 9, 10)), 8, 2, Random(seed))
     for part in (placed[:4], placed[4:]):
         assert sorted(one[0] for one in part) == [7, 8, 9, 10]

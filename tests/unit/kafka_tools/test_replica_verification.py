@@ -57,7 +57,7 @@ def test_another_checksum_is_printed(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_another_offset_ends_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    """A different offset ends the tool with exit code 1."""
+    """A different offset in a replica ends the tool with exit code 1."""
     with pytest.raises(SystemExit) as ended:
         compare_batches("t-0", {1: fetched(b"a"), 2: fetched(b"a", first=4)})
     assert ended.value.code == 1

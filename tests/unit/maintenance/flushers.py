@@ -21,13 +21,13 @@ class ManualFlusher(Flusher):
         self.checks: list[tuple[Callable[[], None], Future[None]]] = []
 
     def submit(self, work: Callable[[], None], /) -> Future[None]:
-        """Queue the work."""
+        """Queue the work and return its future."""
         future: Future[None] = Future()
         self.jobs.append((work, future))
         return future
 
     def submit_check(self, work: Callable[[], None], /) -> Future[None]:
-        """Queue the check."""
+        """Queue the check and return its future."""
         future: Future[None] = Future()
         self.checks.append((work, future))
         return future

@@ -82,7 +82,7 @@ def partition_of(broker: MemoryBroker, name: str = "t") -> Partition:
 
 
 async def test_the_request_goes_on_after_the_check() -> None:
-    """After a long check the request continues, and each result is at its place."""
+    """After a long batch check the request continues, and results keep the request's order."""
     flusher = ManualFlusher()
     broker = broker_with(flusher)
     call = produced(broker, u=batch(b"a"), t=LONG)
@@ -115,7 +115,7 @@ async def test_a_partition_that_a_request_names_twice() -> None:
 
 
 async def test_a_topic_that_is_deleted_during_the_check() -> None:
-    """If a topic is deleted during the check, its partition is unknown.
+    """If a topic is deleted during the check, its partition gets UNKNOWN_TOPIC_OR_PARTITION.
 
     The other batches are stored.
     """
@@ -152,7 +152,7 @@ async def test_a_topic_that_is_created_again_during_the_check() -> None:
 async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
     """If the transaction ends during the check, the batch is refused (KIP-890).
 
-    Otherwise the batch would open a transaction that no client ends.
+    Such a batch would open a transaction that no client ends.
     """
     broker = TransactionBroker()
     flusher = ManualFlusher()
@@ -182,7 +182,7 @@ async def test_a_transaction_that_ends_during_the_check(version: int) -> None:
 
 
 async def test_nothing_is_appended_after_the_stop() -> None:
-    """A check that ends after the logs are closed appends nothing."""
+    """A check that ends after the logs have been closed appends nothing."""
     flusher = ManualFlusher()
     nodes = Nodes(None, 1, flusher=flusher)
     nodes.cluster.topics.create("t", 1, {})
@@ -219,7 +219,7 @@ def held_check(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
 
 async def test_a_stop_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stop cancels the running check and the queued ones, without a callback."""
+    """A stop cancels running and queued checks without calling their callbacks."""
     began = held_check(monkeypatch)
     flusher = Flusher(asyncio.get_running_loop())
     broker = broker_with(flusher)
@@ -249,7 +249,7 @@ class NoCheck:
 
 @pytest.mark.parametrize("ends_before", [False, True])
 async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
-    """After a stop no callback is called, whether the check has ended or ends later."""
+    """After a stop no callback is called, whether a check has ended before or ends later."""
     flusher = ManualFlusher()
     called: list[int] = []
     flusher.check(NoCheck(), lambda: called.append(1))
@@ -264,7 +264,7 @@ async def test_nobody_is_called_after_the_stop(ends_before: bool) -> None:
 
 
 async def test_a_reset_ends_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reset cancels the checks, and the batch is not stored in the later topic."""
+    """A reset cancels the checks, and the batch is not stored in a topic created afterwards."""
     began = held_check(monkeypatch)
     nodes = Nodes(None, 1, flusher=Flusher(asyncio.get_running_loop()))
     nodes.cluster.topics.create("t", 1, {})
@@ -286,7 +286,7 @@ def slow_batch(count: int) -> bytes:
 
 
 def test_a_check_that_is_cancelled_ends_soon() -> None:
-    """A cancelled check ends soon, as it looks every RECORDS_PER_LOOK records."""
+    """A running check looks for a cancellation every RECORDS_PER_LOOK records."""
     looks: list[int] = []
 
     def is_cancelled() -> bool:
@@ -339,7 +339,7 @@ async def test_one_thread_checks_and_syncs_do_not_wait_for_it(
 async def test_what_a_check_raises_is_told(
     raised: Exception, expected: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A MemoryError in a check is KAFKA_STORAGE_ERROR; a bug is raised in the loop."""
+    """Lack of memory in a check becomes a StorageError; any other exception is raised unchanged."""
 
     def check(*_: object, **__: object) -> None:
         raise raised
@@ -357,7 +357,7 @@ async def test_what_a_check_raises_is_told(
 
 
 async def test_a_check_without_memory_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If a check has no memory, only its partition gets KAFKA_STORAGE_ERROR."""
+    """If a check runs out of memory, only its partition gets KAFKA_STORAGE_ERROR."""
 
     def check(*_: object, **__: object) -> None:
         raise MemoryError
@@ -373,7 +373,7 @@ async def test_a_check_without_memory_is_answered(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_batch_that_cannot_be_decompressed_is_in_the_log() -> None:
-    """A batch that cannot be decompressed is logged, once in ten seconds per partition.
+    """A batch that cannot be decompressed is logged once in ten seconds per partition.
 
     The client gets no reason and retries.
     """

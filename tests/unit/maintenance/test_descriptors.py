@@ -27,7 +27,7 @@ class Limits(ModuleType):
         return self.soft, self.hard
 
     def setrlimit(self, _: int, limits: tuple[int, int]) -> None:
-        """Set both limits without any check."""
+        """Set both limits without checking them."""
         assert limits[1] == self.hard
         self.soft = limits[0]
 
@@ -44,7 +44,7 @@ class Limits(ModuleType):
 def test_the_soft_limit_is_raised(
     soft: int, hard: int, raised: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The soft limit is raised to the hard one, or to a number that every system accepts."""
+    """The soft limit is raised to the hard limit, or to a number that every system accepts."""
     limits = Limits(soft, hard)
     monkeypatch.setitem(sys.modules, "resource", limits)
     descriptors.raise_limit()
@@ -69,7 +69,7 @@ def test_logs_get_a_quarter(soft: int, expected: int, monkeypatch: pytest.Monkey
 
 
 def test_a_system_without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without the module `resource`, such as Windows, is supported."""
+    """Without the module `resource`, as on Windows, the default number of open files is used."""
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setitem(sys.modules, "resource", None)
     descriptors.raise_limit()

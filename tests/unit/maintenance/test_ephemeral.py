@@ -20,7 +20,7 @@ NOW_S = 1_000_000.0
 
 
 def directory(parent: Path, name: str, age_s: float = LEAST_AGE_SECONDS) -> Path:
-    """Create a directory as a broker leaves it, with this age."""
+    """Create and return a directory of this age, as a broker leaves it."""
     made = parent / name
     made.mkdir()
     (made / "topic-0").mkdir()

@@ -113,7 +113,7 @@ async def test_a_failed_sync_is_no_success() -> None:
 
 
 async def test_acks_0_is_synced_as_well() -> None:
-    """With acks=0 records are synced too, although no response waits."""
+    """With acks=0 records are synced, although no response waits for the sync."""
     broker, flusher = flushing_broker()
     call = send(broker, 0, acks=0)
     assert call.ended_without_answer
@@ -123,7 +123,7 @@ async def test_acks_0_is_synced_as_well() -> None:
 
 
 async def test_without_flush_messages_nobody_waits() -> None:
-    """By default responses do not wait, and the operating system syncs."""
+    """By default responses do not wait for a sync, which is left to the operating system."""
     broker = GroupBroker()
     flusher = ManualFlusher()
     broker.logs.use(flusher)
@@ -132,7 +132,7 @@ async def test_without_flush_messages_nobody_waits() -> None:
 
 
 async def test_a_log_that_is_deleted_meanwhile() -> None:
-    """The sync of a deleted log fails without harm, and the producer is answered."""
+    """If a log is deleted before its sync, the producer is still answered."""
     broker, flusher = flushing_broker()
     call = send(broker, 0)
     topic = broker.topics.topic("t")
@@ -170,7 +170,7 @@ async def test_threads_sync_for_real(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("gone", ["file", "directory"])
 async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
-    """A log whose files were removed fails alone."""
+    """A log whose files were removed fails without affecting other logs."""
     disk = MemoryDisk()
     broker, flusher = flushing_broker(disk)
     call = send(broker, 0, 1)
@@ -188,7 +188,7 @@ async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
 async def test_a_bug_does_not_answer_twice_what_waits_for_a_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A commit that waits for a sync is answered once, and a bug fails only its own request."""
+    """A commit that waits for a sync is answered once; an exception fails only its own request."""
     broker, flusher = flushing_broker()
     calls = [broker.send(commit_request("g", 1))]
     await settle()

@@ -145,7 +145,7 @@ def test_a_round_is_cut_into_slices() -> None:
 
 
 def test_rounds_follow_the_settings() -> None:
-    """Rounds follow the shorter of the two intervals; the first one is soon after the start."""
+    """Rounds follow the shorter of the two intervals; the first round is soon after the start."""
     broker = MemoryBroker(runs_maintenance=False, log_retention_check_interval_ms="700")
     assert broker.topics.maintenance_step() == 700
     broker.advance(300)
@@ -259,7 +259,7 @@ def test_logs_of_the_broker_stay_within_twice_their_live_data(
 def test_below_the_floor_no_log_of_the_broker_is_compacted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Below a total floor no internal log is compacted; above it, only the dirtiest logs are."""
+    """Below a total size no internal log is compacted; above it, only the dirtiest logs are."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 700_000)
     broker = MemoryBroker(runs_maintenance=False, log_cleaner_backoff_ms="100000000")
     logs = offsets_logs(broker, partitions=3)  # each log has 220 000 bytes
@@ -276,7 +276,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 ) -> None:
     """When logs are near twice their size, compaction uses half of the time without pauses.
 
-    Otherwise a slice takes 1 ms.
+    Below this size a slice of compaction takes 1 ms.
     """
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = MemoryBroker(runs_maintenance=False)
@@ -307,7 +307,7 @@ def test_under_pressure_slices_are_as_long_as_what_was_between_them(
 def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A log with a damaged batch is reported rarely and not compacted again for a while."""
+    """A log with a damaged batch is rarely reported, and not compacted again for a while."""
     monkeypatch.setattr("storage.own_logs.FLOOR_BYTES", 0)
     broker = MemoryBroker(runs_maintenance=False, log_cleaner_backoff_ms="100000000")
     (log,) = offsets_logs(broker, partitions=1)

@@ -48,7 +48,7 @@ def total(samples: Samples, name: str, **labels: object) -> float:
 
 
 async def exposition(cluster: Cluster, accept: str = "", accept_encoding: str = "") -> Exposition:
-    """Scrape a cluster."""
+    """Return the exposition of a cluster's scrape."""
     scraper = await scraper_of(cluster)
     assert scraper is not None
     return await scraper.scrape(accept, accept_encoding)
@@ -65,12 +65,12 @@ class CountingNodes(Nodes):
         self.loaded()
 
     def connect(self, node_id: int = 1, listener: str = "PLAINTEXT") -> Wire:
-        """Open a connection to a broker."""
+        """Open and return a connection to a broker."""
         connections = self.cluster.servers.by_id[node_id].connections
         return Wire(connections.connection_type(connections, listener), self.turn)
 
     async def exposition(self, accept: str = "", accept_encoding: str = "") -> Exposition:
-        """Scrape the cluster."""
+        """Return the exposition of the cluster's scrape."""
         return await exposition(self.cluster, accept, accept_encoding)
 
     async def samples(self) -> Samples:
@@ -99,7 +99,7 @@ class Wire:
 
     @property
     def answers(self) -> list[bytes]:
-        """The frames that were written."""
+        """Return the written frames."""
         return list(self.transport.written)
 
     def close(self) -> None:

@@ -40,7 +40,7 @@ from tests.unit.metrics.scene import CountingNodes, Wire, total, value
 
 @pytest.fixture
 def nodes() -> CountingNodes:
-    """Start one broker."""
+    """Start and return one broker."""
     return CountingNodes(None, 1)
 
 
@@ -56,7 +56,7 @@ async def asked(wire: Wire, frame: bytes) -> bytes:
 
 
 async def member_of(wire: Wire, group: str) -> load.Member:
-    """Bring a group to Stable with one member."""
+    """Bring a group to Stable with one member; return the member."""
     frame = frame_of(load.join_request(group), load.JOIN_VERSION)
     joined = load.decoded(frame, (await asked(wire, frame))[4:])
     member = load.Member(group, joined.member_id, joined.generation_id)
@@ -102,7 +102,7 @@ async def test_ten_heartbeats_are_ten(nodes: CountingNodes) -> None:
 
 
 async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
-    """A refused heartbeat counts as its error and not as NONE."""
+    """A refused heartbeat is counted under its error and not under NONE."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     await asked(wire, load.heartbeat(member._replace(member_id="unknown")))
@@ -117,9 +117,9 @@ async def test_error_codes_are_counted_by_name(nodes: CountingNodes) -> None:
 
 
 async def test_commits_count_offsets(nodes: CountingNodes) -> None:
-    """Each committed partition counts as a commit, also in shared responses.
+    """Each committed partition is counted as a commit, also in shared responses.
 
-    Unknown partitions count only as errors.
+    Unknown partitions are counted only as errors.
     """
     wire = nodes.connect()
     for offset in range(3):
@@ -166,7 +166,7 @@ async def test_large_requests_are_counted(nodes: CountingNodes) -> None:
 
 
 async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) -> None:
-    """A quota of requests does not change the counts."""
+    """A request quota does not change the counts of requests."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     await asked(wire, load.heartbeat(member))
@@ -183,7 +183,8 @@ async def test_quotas_and_metrics_count_the_same_requests(nodes: CountingNodes) 
 async def test_a_connection_counts_its_error_codes(nodes: CountingNodes) -> None:
     """A connection counts each error code of its own responses, including codes of partitions.
 
-    Other connections count none. Reading the counts of connections does not change the metrics.
+    Other connections do not count these codes. Reading the counts of connections does not change
+    the metrics.
     """
     wire, silent = nodes.connect(), nodes.connect()
     member = await member_of(wire, "group")
@@ -239,7 +240,7 @@ async def test_requests_of_ended_connections_stay_counted(nodes: CountingNodes) 
 
 
 async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
-    """Rebalances have type, cause and outcome; their phases are in the histograms."""
+    """Rebalances are counted by type, cause and outcome, and their phases in histograms."""
     wire = nodes.connect()
     member = await member_of(wire, "group")
     frame = load.join_request("group", member.member_id, b"changed")
@@ -262,7 +263,7 @@ async def test_rebalances_are_counted_by_cause(nodes: CountingNodes) -> None:
 
 
 async def test_expired_members_are_counted() -> None:
-    """A member whose session expires counts once, and the group is empty afterwards."""
+    """An expired member is counted once as removed, and the group is empty afterwards."""
     nodes = CountingNodes(None, 1, has_virtual_clock=True)
     await member_of(nodes.connect(), "group")
     await ClockController(nodes.cluster).advance(600_000)
@@ -275,7 +276,7 @@ async def test_expired_members_are_counted() -> None:
 
 
 async def test_connections_are_counted_by_listener(nodes: CountingNodes) -> None:
-    """Accepted connections are the open and the closed connections of a listener."""
+    """Accepted connections are the sum of open and closed connections of a listener."""
     wires = [nodes.connect() for _ in range(3)] + [nodes.connect(listener="OTHER")]
     wires[0].close()
     samples = await nodes.samples()
@@ -290,7 +291,7 @@ async def test_connections_are_counted_by_listener(nodes: CountingNodes) -> None
 
 
 def test_error_codes_are_found_in_every_shape() -> None:
-    """Codes of the response and of nested arrays count, in one go and in steps alike."""
+    """Error codes of a response and its nested arrays are counted, at once or in steps."""
     leave = LeaveGroupResponse(
         error_code=0,
         members=[MemberResponse(error_code=code) for code in (0, 25, 25)],
@@ -314,7 +315,7 @@ def test_error_codes_are_found_in_every_shape() -> None:
 
 
 async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: CountingNodes) -> None:
-    """The number of accepted connections does not fall after a scrape during which one ends."""
+    """The number of accepted connections does not fall if a connection ends during a scrape."""
     wires = [nodes.connect() for _ in range(3)]
     counts = nodes.cluster.shared.counts
     assert counts is not None
@@ -333,7 +334,7 @@ async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: Cou
 
 
 async def test_a_stop_does_not_lower_the_accepted_connections(nodes: CountingNodes) -> None:
-    """Connections of a stopping broker, whose server is gone before they end, remain counted."""
+    """Connections that outlive the server of a stopping broker remain counted."""
     wires = [nodes.connect() for _ in range(3)]
     wires.pop().close()
     await nodes.samples()

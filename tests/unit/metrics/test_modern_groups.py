@@ -28,15 +28,15 @@ def nodes() -> ModernNodes:
 
 
 async def samples_of(nodes: ModernNodes) -> Samples:
-    """Scrape the cluster."""
+    """Return the samples of the cluster's scrape."""
     nodes.turn()
     return parsed((await exposition(nodes.cluster)).body.decode())
 
 
 async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
-    """Acquired records count as in flight and as lag.
+    """Acquired records are counted as in flight and as lag.
 
-    Records at the delivery limit count as given up.
+    Records that reach the delivery limit are counted as given up.
     """
     nodes.cluster.group_configs.set({"g": {"share.auto.offset.reset": "earliest"}})
     epoch = nodes.share("m", 0)
@@ -62,7 +62,7 @@ async def test_share_records_are_counted_by_state(nodes: ModernNodes) -> None:
 async def test_a_log_that_cannot_be_opened_costs_its_own_lag(
     nodes: ModernNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A share partition whose log has a disk error has no lag; the scrape has everything else."""
+    """A share partition whose log has a disk error has no lag; all other metrics are served."""
     epoch = nodes.share("m", 0)
     await nodes.controller.advance(1_000)
     nodes.share("m", epoch)
@@ -83,7 +83,7 @@ async def test_a_log_that_cannot_be_opened_costs_its_own_lag(
 
 
 async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> None:
-    """When a member joins a consumer group, one rebalance with the phases of epochs is counted."""
+    """When a member joins a consumer group, one rebalance with its phases is counted."""
     epoch = nodes.beat("m", 0).member_epoch
     await nodes.controller.advance(1_000)
     epoch = nodes.beat("m", epoch, []).member_epoch
@@ -101,7 +101,7 @@ async def test_epochs_of_consumer_groups_are_rebalances(nodes: ModernNodes) -> N
 
 
 async def test_transactions_are_open_and_then_ended(nodes: ModernNodes) -> None:
-    """An open transaction has an age; commits, aborts and timeouts are counted."""
+    """The age of an open transaction is a metric; commits, aborts and timeouts are counted."""
 
     async def begin() -> tuple[int, int]:
         for _ in range(100):

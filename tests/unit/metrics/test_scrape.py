@@ -34,7 +34,7 @@ HOSTILE = (
 
 @pytest.fixture
 def nodes() -> CountingNodes:
-    """Start one broker."""
+    """Start and return one broker."""
     return CountingNodes(None, 1)
 
 
@@ -98,7 +98,7 @@ async def test_formats_are_negotiated(nodes: CountingNodes) -> None:
 
 @pytest.mark.parametrize("accept", ["", OPENMETRICS])
 async def test_hostile_names_are_escaped(nodes: CountingNodes, accept: str) -> None:
-    """Any group id and any topic name is one label value, which the parsers read back."""
+    """Any group id and any topic name becomes one label value, which parsers read back."""
     produce(nodes, "t", START_MS)
     for name in HOSTILE:
         nodes.commit(1, name, 0)
@@ -153,7 +153,7 @@ async def test_lag_in_records_and_seconds(nodes: CountingNodes) -> None:
 
 
 async def test_lost_records_have_no_age(nodes: CountingNodes) -> None:
-    """If the oldest unread records were deleted, they are counted and the age is unknown."""
+    """If the oldest unread records were deleted, they count as lag, and the age is unknown."""
     produce(nodes, "t", START_MS, START_MS, START_MS)
     nodes.commit(1, "group", 0)
     partition = nodes.cluster.topics.partition("t", 0)
@@ -245,7 +245,7 @@ async def test_logs_have_sizes_and_offsets(nodes: CountingNodes) -> None:
 
 
 async def test_a_cluster_without_counts_has_no_scraper() -> None:
-    """A cluster that was composed without counts has no metrics."""
+    """A cluster without counts has no metrics."""
     nodes = CountingNodes(None, 1)
     shared = nodes.cluster.shared
     assert shared.counts is not None

@@ -30,7 +30,7 @@ class Listening(socket.socket):
     error_number: int | None = None
 
     def accept(self) -> tuple[socket.socket, object]:
-        """Accept a connection, or fail."""
+        """Return an accepted connection, or raise the set error."""
         if self.error_number is not None:
             self.failed += 1
             raise OSError(self.error_number, "made up")
@@ -64,7 +64,10 @@ def close(clients: list[socket.socket]) -> None:
 
 
 async def test_a_turn_of_the_loop_accepts_many(listening: Listening) -> None:
-    """A turn of the loop accepts ACCEPTS_PER_TURN connections, so that others are served too."""
+    """A turn of the loop accepts ACCEPTS_PER_TURN connections at most.
+
+    Open connections are served between two turns.
+    """
     made: list[asyncio.Protocol] = []
 
     def new_protocol(_: object) -> asyncio.Protocol:
@@ -155,7 +158,7 @@ def without_readers(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_loop_that_watches_no_sockets_accepts_too(
     listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without watched sockets the acceptor works too, also after errors.
+    """Without watched sockets the acceptor also accepts, and continues after errors.
 
     The errors are a disconnected client and a lack of descriptors.
     """
@@ -201,7 +204,7 @@ class Gate:
 
 
 async def test_connections_wait_for_their_listener(listening: Listening) -> None:
-    """A connection that waits for its listener delays the connections behind it in the backlog."""
+    """A connection that waits for its listener delays all later connections in the backlog."""
     made: list[asyncio.Protocol] = []
     gate = Gate(Admission(0, 0), Admission(20, 0))
 
@@ -223,7 +226,7 @@ async def test_connections_wait_for_their_listener(listening: Listening) -> None
 
 
 async def test_a_connection_too_many_of_its_address_is_closed_later(listening: Listening) -> None:
-    """A connection beyond its address's limit is closed later; others are accepted.
+    """A connection beyond its address's limit is closed later; other connections are accepted.
 
     Waiting connections are closed at the end.
     """
@@ -268,7 +271,7 @@ class Served:
         self.transports: list[asyncio.Transport] = []
 
     def new_protocol(self, slot: Slot | None) -> asyncio.Protocol:
-        """Return the next protocol."""
+        """Return the protocol of a new connection, which returns its slot when it is lost."""
         served = self
 
         class Protocol(asyncio.Protocol):
@@ -282,7 +285,7 @@ class Served:
         return Protocol()
 
     async def until(self, count: int) -> None:
-        """Wait until this number was served, and check that no more are."""
+        """Wait until this number of connections was served; check that no others are served."""
         async with asyncio.timeout(10):
             while len(self.transports) < count:
                 await asyncio.sleep(0)
@@ -323,7 +326,7 @@ async def _come_and_go(listening: Listening, reports: Reports) -> None:
 async def test_a_full_listener_accepts_when_a_connection_ends(
     listening: Listening, reports: Reports
 ) -> None:
-    """With a full listener connections wait in order; each accepted connection is logged."""
+    """With a full listener connections wait in order, and each is logged when it is accepted."""
     await _come_and_go(listening, reports)
 
 
@@ -331,7 +334,7 @@ async def test_a_full_listener_accepts_when_a_connection_ends(
 async def test_a_full_listener_of_a_loop_that_watches_no_sockets(
     listening: Listening, monkeypatch: pytest.MonkeyPatch, reports: Reports
 ) -> None:
-    """A full listener behaves the same on a loop that cannot watch sockets."""
+    """A full listener also makes connections wait on a loop that cannot watch sockets."""
     await _come_and_go(listening, reports)
 
 

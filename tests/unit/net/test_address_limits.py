@@ -102,7 +102,7 @@ async def test_counts_are_those_that_the_check_of_a_change_accepts() -> None:
 
 
 def test_a_limit_of_zero_that_lost_its_overrides_does_not_prevent_a_start() -> None:
-    """A dynamic limit of 0 without the overrides of a former start is ignored at the start."""
+    """A stored dynamic limit of 0 is ignored at a start without the overrides that it needs."""
     config = Config(overrides={LIMIT: "1"})
     set_dynamic(config, max_connections_per_ip=0)
     limits = AddressLimits(config)

@@ -105,7 +105,7 @@ def test_the_published_port_alone_may_be_set() -> None:
 
 
 def test_several_brokers_have_a_port_each() -> None:
-    """Further brokers have consecutive ports, also consecutive published ports."""
+    """Further brokers have consecutive ports, and consecutive published ports."""
     assert [told(book(brokers=3), GATEWAY, node_id=one) for one in (1, 2, 3)] == [
         "localhost 9092",
         "localhost 9093",
@@ -153,7 +153,7 @@ def test_an_explicit_address_is_told_to_all() -> None:
 def test_advertised_listeners_are_shown_as_addresses(
     advertised: str, listener: str, peer: str, expected: str
 ) -> None:
-    """Each listener is shown with the address that this client gets or would get there."""
+    """Each listener is shown with the address that the client would get on that listener."""
     settings = {
         "listeners": "INSIDE://:9092,OUTSIDE://:9093",
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -213,7 +213,7 @@ def test_a_client_from_far_away_is_doubted_once(log: io.StringIO) -> None:
 def test_a_name_that_does_not_resolve_is_said(
     log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each advertised name is resolved; an unknown one is logged once."""
+    """Each advertised name is resolved; a name that cannot be resolved is logged once."""
 
     def look_up(name: str, port: None) -> list[object]:
         if name != "broker":

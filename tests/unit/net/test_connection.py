@@ -75,7 +75,7 @@ def test_while_requests_are_held_they_wait() -> None:
 
 
 async def test_frames_that_wait_for_the_loop_alone_are_behind() -> None:
-    """A connection that waits for its next turn counts as behind."""
+    """A connection with frames left for its next turn counts as behind."""
     network = FakeNetwork(dispatch=lambda connection, _: connection.answer(b"", b"."))
     connection, transport = network.connect()
     connection.data_received(frame(b".") * (FRAMES_PER_TURN + 1))
@@ -253,7 +253,7 @@ def test_a_client_that_does_not_read_is_not_served() -> None:
 
 
 def test_a_client_that_neither_reads_nor_stops_is_not_read() -> None:
-    """Bytes that wait behind a full transport are limited too."""
+    """Input is also limited while the transport's write buffer is full."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.pause_writing()
@@ -266,7 +266,7 @@ def test_a_client_that_neither_reads_nor_stops_is_not_read() -> None:
 
 
 async def test_one_connection_does_not_keep_the_loop() -> None:
-    """After FRAMES_PER_TURN frames the other connections get their turn."""
+    """After FRAMES_PER_TURN frames other connections get a turn."""
     handled = 0
 
     def answer_at_once(connection: Connection, data: bytes | bytearray) -> None:
@@ -298,7 +298,7 @@ def test_answers_after_the_connection_is_lost_are_dropped() -> None:
 
 
 def test_a_long_answer_is_written_whole() -> None:
-    """A response above the size that is joined in memory is written header first."""
+    """A response that is too large to be joined in memory is written after its header."""
     network = FakeNetwork()
     connection, transport = network.connect()
     connection.data_received(frame(b"fetch"))
@@ -406,7 +406,7 @@ async def test_who_is_refused_for_its_address_displaces_nobody(
 ) -> None:
     """A connection refused for its address displaces no other connection.
 
-    A connection that is accepted in the same turn displaces exactly one.
+    A connection that is accepted in the same turn displaces exactly one connection.
     """
     overrides = {"max.connections": "2", "max.connections.per.ip.overrides": "10.0.0.8:0"}
     network = FakeNetwork({**TWO_LISTENERS, **overrides})
@@ -424,7 +424,7 @@ async def test_who_is_refused_for_its_address_displaces_nobody(
 
 
 async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: Reports) -> None:
-    """Without an inter-broker listener no connection is displaced; new ones wait for a slot."""
+    """Without an inter-broker listener no connection is displaced; new connections wait."""
     settings = {"listeners": "A://:9092,B://:9093", "listener.security.protocol.map": "A:SSL,B:SSL"}
     network = FakeNetwork({**settings, "max.connections": "1"})
     transports = [network.connect(listener=name)[1] for name in "AB"]
@@ -434,7 +434,7 @@ async def test_without_a_listener_between_brokers_nobody_is_displaced(reports: R
 
 
 def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
-    """2000 closings are logged one by one; further ones are counted in a later line."""
+    """2000 closings are logged one by one; further closings are counted in a later line."""
     network = FakeNetwork()
     for _ in range(2500):
         connection, _ = network.connect()
@@ -449,7 +449,7 @@ def test_a_flood_of_reports_is_cut(reports: Reports) -> None:
 
 
 async def test_closing_waits_for_the_answers_and_then_cuts() -> None:
-    """Closing all connections ends when they are gone, without waiting for the time limit."""
+    """Closing all connections ends as soon as they are gone, before the time limit."""
     network = FakeNetwork()
     pairs = [network.connect() for _ in range(3)]
 
@@ -524,7 +524,7 @@ def test_a_client_that_takes_its_answers_slowly_is_not_cut_off() -> None:
 
 
 async def test_a_muted_connection_waits() -> None:
-    """Requests of a muted connection wait for its end; the connection then counts as active."""
+    """Requests of a muted connection wait for the end of the mute, then count as activity."""
     network = FakeNetwork({"connections.max.idle.ms": "1000"})
     connection, transport = network.connect()
     connection.data_received(frame(b"one"))
@@ -575,7 +575,7 @@ async def test_a_connection_is_muted_by_one_timer() -> None:
 
 
 async def test_a_connection_that_is_gone_is_muted_no_more() -> None:
-    """A closed connection is not unmuted, whether it was muted before or after its end."""
+    """A closed connection is not unmuted, whether it was muted before or after it was closed."""
     network = FakeNetwork()
     connection, _ = network.connect()
     connection.mute(0)

@@ -59,7 +59,7 @@ def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
     ],
 )
 def test_the_listener_between_brokers(settings: dict[str, str], expected: str | None) -> None:
-    """The inter-broker listener is found by name or protocol; an only listener is for clients."""
+    """The inter-broker listener is found by name or protocol; a single listener is for clients."""
     assert protected_listener(Config(overrides=settings)) == expected
 
 

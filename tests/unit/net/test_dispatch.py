@@ -1,4 +1,4 @@
-"""From frame to handler and back: arguments, refusals, error boundaries."""
+"""Dispatch from frame to handler and back: arguments, refusals and exceptions."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def one_of_each(message_type: type[Message], version: int) -> Message:
     ids=lambda value: value.name if isinstance(value, ApiSpec) else f"v{value}",
 )
 def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
-    """The response can be encoded at the request's version and contains the error."""
+    """The error response can be encoded at the request's version and contains the error."""
     request = one_of_each(spec.request_type, version)
     response = error_response(spec.response_type, request, version)
     assert response is not None, "no error code in the answer"
@@ -53,7 +53,7 @@ def test_every_api_can_say_that_it_failed(spec: ApiSpec, version: int) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_what_a_request_leaves_out_is_empty(spec: ApiSpec) -> None:
-    """Fields that the request lacks are empty if the response requires them.
+    """If the response requires a field that the request lacks, the field is empty.
 
     An example is the name of a topic in Metadata 10 and 11.
     """
@@ -78,7 +78,7 @@ def leave_out(message: Message, version: int) -> None:
 
 
 def test_results_name_what_they_are_about() -> None:
-    """An OffsetCommit response lists the topics and partitions of the request."""
+    """An error response to OffsetCommit lists the topics and partitions of the request."""
     spec = SPEC_BY_NAME["OffsetCommit"]
     request: Any = one_of_each(spec.request_type, 8)
     request.topics[0].name = "orders"
@@ -107,7 +107,7 @@ def test_partitions_that_join_a_transaction_are_named() -> None:
 
 
 def test_results_of_plain_names_are_named_too() -> None:
-    """A DeleteGroups response lists the groups, which are plain strings in the request.
+    """An error response to DeleteGroups lists the groups, which are plain strings in the request.
 
     DescribeTransactions does the same with transactional ids.
     """
@@ -124,6 +124,6 @@ def test_results_of_plain_names_are_named_too() -> None:
 
 
 def test_an_answer_without_entries_has_no_place_for_an_error() -> None:
-    """If the response has no place for an error, the connection is closed."""
+    """If a response has no field for an error, the connection is closed."""
     spec = SPEC_BY_NAME["OffsetCommit"]
     assert error_response(spec.response_type, spec.request_type(), 8) is None

@@ -124,7 +124,10 @@ def test_apis_are_metered_by_the_quotas_that_are_about_them() -> None:
 
 
 async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
-    """A producer over its rate is answered at once and muted; the frame length does not count."""
+    """A producer over its rate is answered at once and muted.
+
+    The length of the frame is not added to the usage.
+    """
     one = Metered()
     one.limit(producer_byte_rate=10)
     assert one.throttle_ms(one.call("Produce", 3)) == 0
@@ -137,7 +140,7 @@ async def test_a_producer_over_its_rate_is_told_and_muted() -> None:
 
 
 async def test_without_an_answer_the_connection_is_muted_as_well() -> None:
-    """With acks=0 the connection is muted too."""
+    """With acks=0 a producer over its quota is muted, too."""
     one = Metered()
     one.limit(producer_byte_rate=10)
     one.call("Produce", 3).reply_nothing()
@@ -160,7 +163,7 @@ def test_a_throttled_response_mutes_the_connection_once(
 
 
 async def test_a_fetch_over_its_rate_is_answered_with_nothing() -> None:
-    """A fetch over its rate returns no records and does not count, so that it can be retried."""
+    """A fetch over its rate returns no records and adds no usage, so that it can be retried."""
     one = Metered()
     one.limit(consumer_byte_rate=10)
     call = one.call("Fetch", 4)
@@ -200,7 +203,7 @@ def test_topics_created_for_another_request_are_refused_in_silence() -> None:
 
 
 async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a request excludes the time between its steps and while it is parked."""
+    """The time of a request excludes the pauses between steps and while it is parked."""
     time_ns = 1
     monkeypatch.setattr(metered_call, "thread_time_ns", lambda: time_ns)
     one = Metered()
@@ -243,7 +246,7 @@ async def test_time_is_that_of_the_request_alone(monkeypatch: pytest.MonkeyPatch
 
 
 def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ApiVersions before authentication does not count for the anonymous user's quota."""
+    """ApiVersions before authentication does not use up the anonymous user's quota."""
     one = Metered()
     one.limit(request_percentage=1)
     recorded: list[str] = []
@@ -275,7 +278,7 @@ def test_who_is_not_known_yet_uses_no_quota(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_an_answer_that_others_get_too_stays_as_it_is() -> None:
-    """A shared response is copied for a throttle time and encoded again."""
+    """A shared response is copied before its throttle time is set, and encoded again."""
     one = Metered()
     one.limit(request_percentage=1)
     shared = frozen(HeartbeatResponse())

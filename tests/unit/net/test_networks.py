@@ -39,7 +39,7 @@ from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
     ],
 )
 def test_gateways_and_networks(host: str, is_gateway: bool, is_on_link: bool) -> None:
-    """Default gateways are gateways; a network without a gateway is on the link."""
+    """Only default gateways are gateways; a host is on the link if its network needs no gateway."""
     routes = RoutingTable(IPV4_TABLE, IPV6_TABLE)
     assert (routes.is_gateway(host), routes.is_on_link(host)) == (is_gateway, is_on_link)
 

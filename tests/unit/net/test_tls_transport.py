@@ -174,7 +174,7 @@ async def test_a_record_in_pieces() -> None:
 
 
 async def test_the_connection_counts_before_its_handshake() -> None:
-    """A connection counts before its handshake, for limits and for the stop of the broker."""
+    """A connection is counted before its handshake, for limits and for the broker's stop."""
     world = World(max_connections="1")
     world.connect()
     assert len(world.network.connections) == 1
@@ -218,7 +218,7 @@ async def test_a_handshake_that_takes_too_long() -> None:
 
 
 async def test_handshakes_share_a_turn() -> None:
-    """When the time of a turn is over, other handshakes wait for the next turn, in order."""
+    """When the time of a turn is over, later handshakes wait for the next turn, in order."""
     turns, done = Turns(0.0), list[int]()
     for number in range(3):
         turns.await_turn(partial(done.append, number))
@@ -232,7 +232,7 @@ async def test_handshakes_share_a_turn() -> None:
 
 
 async def test_a_handshake_is_not_read_without_end() -> None:
-    """Bytes that wait for their turn pause the socket, until the handshake fails."""
+    """Bytes that wait for their turn pause reading from the socket until the handshake fails."""
     world = World()
     transport, socket, _ = world.connect()
     transport.data_received(b"\x16\x03\x01\x00\x05" + bytes(100_000))
@@ -280,7 +280,7 @@ async def test_answers_in_parts() -> None:
 
 
 async def test_a_paused_connection_gets_nothing() -> None:
-    """Input of a paused connection stays encrypted, and its socket is not read."""
+    """Input of a paused connection is not decrypted, and its socket is not read."""
     world = World()
     client, transport, socket, connection = await world.established()
     client.session.write(frame(b"one"))
@@ -360,7 +360,7 @@ async def test_a_limit_on_the_suites_of_tls_13() -> None:
 
 
 async def test_a_client_that_closes_and_sends_on() -> None:
-    """After close_notify nothing more is read or kept, and pending responses are still sent."""
+    """After close_notify no input is read or stored, and pending responses are still sent."""
     world = World()
     client, transport, socket, _ = await world.established()
     transport.pause_writing()
@@ -380,9 +380,9 @@ async def test_a_client_that_closes_and_sends_on() -> None:
 
 
 async def test_a_client_that_asks_for_keys_and_reads_nothing(tmp_path: Path) -> None:
-    """A client that sends KeyUpdate requests but does not read is not read from any more.
+    """A client that sends KeyUpdate requests but does not read is no longer read from.
 
-    Reading resumes when the client has read the replies of TLS.
+    Reading resumes when the client has read the TLS replies.
     """
     world = World()
     _, transport, socket, _ = await world.established(secrets=tmp_path / "secrets")
@@ -423,7 +423,7 @@ async def test_requests_for_keys_share_turns(
 
 
 async def test_a_handshake_in_pieces() -> None:
-    """More than one piece may arrive with the end of the handshake, and is handled."""
+    """Pieces of data that arrive with the end of the handshake are all handled."""
     world = World()
     client = Client()
     transport, socket, _ = world.connect()

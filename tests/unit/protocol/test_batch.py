@@ -53,7 +53,7 @@ def test_any_records_read_back(
     rows: list[tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]],
     compression: Compression,
 ) -> None:
-    """Any keys, values, headers, gaps and timestamps are preserved."""
+    """A built batch preserves any keys, values, headers, offset gaps and timestamps."""
     records = []
     offset = 0
     for gap, timestamp_ms, key, value, headers in rows:
@@ -64,7 +64,10 @@ def test_any_records_read_back(
 
 
 def test_batch_of_a_producer() -> None:
-    """Producer id, epoch, sequence and the transactional flag are kept; sequences wrap to 0."""
+    """A built batch has the producer id, epoch, sequence and transactional flag.
+
+    Sequences wrap to 0.
+    """
     data = build_batch(
         RECORDS, producer_id=7, producer_epoch=2, base_sequence=2**31 - 2, transactional=True
     ).to_bytes()
@@ -75,7 +78,7 @@ def test_batch_of_a_producer() -> None:
 
 
 def test_batches_lie_one_behind_the_other() -> None:
-    """Iterating returns each batch with its position, without a truncated one at the end."""
+    """Iteration returns each batch with its position, without a truncated batch at the end."""
     one = build_batch([Record(0, 1, None, b"a")]).to_bytes()
     two = build_batch([Record(1, 1, None, b"b")]).to_bytes()
     headers = list(iterate_batches(one + two + two[:-1]))
@@ -135,7 +138,7 @@ def test_bad_header_is_refused(position: int, value: int) -> None:
 
 
 def test_short_buffer_is_refused() -> None:
-    """Too few bytes for a header, or for a batch, are refused."""
+    """Bytes that are too short for a header or a batch are refused."""
     data = build_batch(RECORDS).to_bytes()
     for size in (0, 60, len(data) - 1):
         with pytest.raises(ProtocolError):
@@ -150,7 +153,7 @@ def test_wrong_crc_is_seen() -> None:
 
 
 def test_record_count_must_fit() -> None:
-    """A wrong record count is refused."""
+    """A batch with a wrong record count is refused."""
     data = bytearray(build_batch(RECORDS).to_bytes())
     for count in (2, 4, -1):
         data[57:61] = count.to_bytes(4, "big", signed=True)
@@ -167,7 +170,7 @@ def test_unknown_compression_is_refused() -> None:
 
 
 def test_delete_horizon() -> None:
-    """A batch with a delete horizon returns it, and keeps its timestamps."""
+    """A batch with a delete horizon returns this horizon and keeps its timestamps."""
     data = build_batch(RECORDS, delete_horizon_ms=123_456).to_bytes()
     header = read_header(data)
     assert header.delete_horizon_ms == 123_456

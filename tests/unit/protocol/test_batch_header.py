@@ -86,7 +86,7 @@ def test_an_entry_of_an_old_format_is_a_batch(magic: int) -> None:
 
 
 def test_the_old_formats_have_no_zstd() -> None:
-    """Codec 4 (zstd) needs format 2."""
+    """A batch with codec 4 (zstd) must have format 2."""
     assert (
         read_header(legacy_entry(1, 0, b"", attributes=Compression.LZ4)).compression
         is Compression.LZ4

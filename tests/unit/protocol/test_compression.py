@@ -47,7 +47,7 @@ def test_foreign_frames_are_read() -> None:
 
 @pytest.mark.parametrize("codec", REAL)
 def test_damage_is_refused(codec: Compression) -> None:
-    """Truncated or foreign bytes raise ProtocolError."""
+    """Truncated or foreign compressed bytes raise ProtocolError."""
     packed = compress(codec, BIG)
     with pytest.raises(ProtocolError):
         decompress(codec, packed[: len(packed) // 2])
@@ -57,7 +57,7 @@ def test_damage_is_refused(codec: Compression) -> None:
 
 @pytest.mark.parametrize("chunk", ["", "000001", "00000005", "ffffffff", "7fffffff00", "00000000"])
 def test_xerial_chunks_are_checked(chunk: str) -> None:
-    """A snappy chunk with a wrong length is refused; too few bytes for a length are ignored."""
+    """A snappy chunk with a wrong length is refused; bytes too short for a length are ignored."""
     data = compress(Compression.SNAPPY, b"") + bytes.fromhex(chunk)
     if len(chunk) >= 8:
         with pytest.raises(ProtocolError):
@@ -159,7 +159,7 @@ def test_gzip_data_is_read_across_pieces() -> None:
 
 
 def test_the_broker_checks_what_kafka_checks_in_lz4_frames() -> None:
-    """Block checksums of lz4 frames are verified, content checksums are not, as in Kafka."""
+    """Of lz4 frames block checksums are verified but content checksums are not, as in Kafka."""
     frame = lz4.frame.compress(
         BIG, block_linked=False, block_checksum=True, content_checksum=True, store_size=False
     )

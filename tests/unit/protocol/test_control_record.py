@@ -26,7 +26,7 @@ def test_a_marker_tells_how_a_transaction_ended(commits: bool) -> None:
 
 
 def test_other_control_records_are_no_markers() -> None:
-    """Other types, keys without a type, and emptied batches are no markers."""
+    """Other control records, keys without a type, and emptied batches are not markers."""
     assert end_marker(b"\0\0\0\2", bytes(6)) is None
     assert end_marker(b"\0\0\0", bytes(6)) is None
     assert end_marker(None, bytes(6)) is None
@@ -36,12 +36,12 @@ def test_other_control_records_are_no_markers() -> None:
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0"])
 def test_a_marker_without_an_epoch_ends_its_transaction_all_the_same(value: bytes | None) -> None:
-    """A marker needs no value: the key counts, as in Kafka's ControlRecordType."""
+    """A marker needs no value: the key decides, as in Kafka's ControlRecordType."""
     assert end_marker(b"\0\0\0\1", value) == EndMarker(True, -1)
 
 
 def test_a_record_that_does_not_parse_is_refused() -> None:
-    """A control batch with damaged bytes is no marker."""
+    """A control batch with damaged bytes is not a marker."""
     data = bytearray(control_batch(Record(0, 1, bytes(4), bytes(6))))
     data[61] = 0x7E
     with pytest.raises(ProtocolError):

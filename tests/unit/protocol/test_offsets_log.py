@@ -1,4 +1,4 @@
-"""Keys and values of the offsets log, consumer protocol and hashes beyond the vectors."""
+"""Keys and values of the offsets log, consumer protocol and hashes: cases without vectors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_records_of_other_kinds_are_imported_when_they_come() -> None:
     ],
 )
 def test_keys_of_other_kinds(key: Message, record_type: int) -> None:
-    """Keys of other kinds start with their type, whether they were used before or not."""
+    """Keys of other group kinds start with their type, also before the kind's first use."""
     data = offsets_log.encode_key(key)
     assert int.from_bytes(data[:2], "big") == record_type
     assert offsets_log.decode_key(data) == key

@@ -91,7 +91,7 @@ def test_few_elements_are_decoded_one_by_one() -> None:
 
 @pytest.mark.parametrize("version", [2, 7, 8])
 def test_bytes_that_end_early(version: int) -> None:
-    """Bytes that are truncated anywhere raise ProtocolError."""
+    """A request whose bytes are truncated anywhere raises ProtocolError."""
     data = encoder(OffsetCommitRequest, version)(request_of([""] * COUNT, version))
     for end in range(len(data)):
         with pytest.raises(ProtocolError):

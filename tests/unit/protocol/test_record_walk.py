@@ -66,7 +66,7 @@ def test_damage_is_never_taken_for_records() -> None:
 
 
 def test_a_missing_key_gives_up_where_keys_are_needed() -> None:
-    """If keys are required, a missing key makes the walk give up, also within a run."""
+    """If keys are required, a missing key makes the fast walk give up, also within a run."""
     for count in (1, 30):
         data = b"".join(record_bytes(0, index, None, b"v") for index in range(count))
         assert time_range(data, 0, len(data), count, False, StepLimit()) == (0, 0)
@@ -75,7 +75,7 @@ def test_a_missing_key_gives_up_where_keys_are_needed() -> None:
 
 @pytest.mark.parametrize("read", [read_records, read_partially])
 def test_headers_are_counted(read: Callable[..., Iterator[ProducedRecord]]) -> None:
-    """Fast walk and exact readers stop at more headers than the caller allows."""
+    """Fast walk and exact reader stop at a record with more headers than the caller allows."""
     headers: list[Header] = [("", None)] * 10
     data = b"".join(record_bytes(0, index, None, b"v", headers) for index in range(10))
     assert time_range(data, 0, len(data), 10, False, StepLimit(120)) == (0, 0)

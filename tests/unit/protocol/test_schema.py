@@ -177,7 +177,7 @@ def test_api_versions_keeps_its_plain_response_header() -> None:
 
 
 def test_error_codes() -> None:
-    """An error is its number and has a retriable flag and a text."""
+    """An error code is a number with a retriable flag and a message."""
     assert int(ErrorCode.REBALANCE_IN_PROGRESS) == 27
     assert ErrorCode(16).retriable
     assert not ErrorCode.UNKNOWN_MEMBER_ID.retriable

@@ -1,4 +1,4 @@
-"""Keys and values of `__share_group_state` beyond the vectors."""
+"""Keys and values of `__share_group_state`: cases without recorded vectors."""
 
 from __future__ import annotations
 

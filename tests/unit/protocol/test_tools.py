@@ -26,7 +26,7 @@ HEARTBEAT_FRAME = struct.pack(">i", len(HEARTBEAT)) + HEARTBEAT
 
 
 def test_show_prints_all_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    """The declaration, the Struct and the generated source of a message are printed."""
+    """`show` prints the declaration, the Struct and the generated source of a message."""
     assert show.main(["JoinGroup", "9", "--side", "request"]) == 0
     out = capsys.readouterr().out
     assert "class JoinGroupRequestProtocol(Message):" in out
@@ -37,7 +37,7 @@ def test_show_prints_all_three_forms(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_show_knows_every_api(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every API can be shown, by key, at its oldest and newest version."""
+    """`show` accepts every API by key, at its oldest and newest version."""
     for spec in SPECS:
         assert show.main([str(spec.key)]) == 0
         assert show.main([spec.stem, str(spec.min_version)]) == 0
@@ -48,7 +48,7 @@ def test_show_knows_every_api(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_refuses_what_is_not_served(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown API or version gives one line on stderr and exit code 2."""
+    """For an unknown API or version `show` prints one line on stderr and exits with code 2."""
     assert show.main(arguments) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -76,7 +76,7 @@ def xxd(data: bytes) -> str:
 def test_dump_reads_a_request_frame(
     form: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A frame on standard input, in any usual form of dump, is shown with its header."""
+    """`dump` shows a frame on standard input with its header, in any usual form of dump."""
     assert callable(form)
     monkeypatch.setattr("sys.stdin", io.StringIO(form(HEARTBEAT_FRAME)))
     assert dump.main([]) == 0
@@ -131,6 +131,6 @@ def test_dump_reads_a_response(capsys: pytest.CaptureFixture[str]) -> None:
 def test_dump_says_what_it_cannot_decode(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bytes that cannot be decoded give one line on stderr and exit code 1."""
+    """For bytes that it cannot decode `dump` prints one line on stderr and exits with code 1."""
     assert dump.main(arguments) == 1
     assert capsys.readouterr().err.startswith("cannot decode: ")

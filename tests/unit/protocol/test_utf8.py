@@ -40,7 +40,7 @@ def test_every_bad_piece_is_one_replacement_character(data: bytes, text: str) ->
 
 
 def _by_pieces(data: bytes) -> str:
-    """Decode piece by piece like Python, except for encoded surrogates."""
+    """Return the text, decoded piece by piece like Python, except for encoded surrogates."""
     text, position = "", 0
     while position < len(data):
         match = re.match(rb"\xed[\xa0-\xbf][\x80-\xbf]?", data[position:])

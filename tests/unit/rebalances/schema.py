@@ -10,7 +10,7 @@ _PLAIN: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
 
 
 def faults(value: Any, kind: str = "record", place: str = "record") -> list[str]:
-    """Yield the differences between a value and its documented type."""
+    """Return the differences between a value and its documented type."""
     if kind.endswith("?"):
         return [] if value is None else faults(value, kind[:-1], place)
     if kind.endswith("[]"):

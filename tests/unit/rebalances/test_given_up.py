@@ -22,7 +22,7 @@ def told(group: object, records: GivenUpRecords) -> str:
 
 
 def test_by_a_known_member() -> None:
-    """The record has the member's name and the group epoch."""
+    """The text about given-up records has the member's name and the group epoch."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     assert told(context.group, GivenUpRecords(7, 9, 5, "a")) == (
@@ -32,7 +32,7 @@ def test_by_a_known_member() -> None:
 
 
 def test_with_a_dead_letter_queue() -> None:
-    """The text says whether the records are in the dead letter queue."""
+    """The text says whether the given-up records are in the dead letter queue."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     records = GivenUpRecords(7, 9, 5, "a", queue="dlq.t")
@@ -48,7 +48,7 @@ def test_with_a_dead_letter_queue() -> None:
 
 
 def test_by_nobody() -> None:
-    """Records from a loaded state have no known member."""
+    """Given-up records of a loaded state have no known member."""
     records = GivenUpRecords(7, 7, 1, "", rejected=True, queue="dlq.t")
     assert told(None, records) == (
         "epoch 0: record 7 of t 3 rejected by somebody after 1 delivery; "
@@ -57,7 +57,7 @@ def test_by_nobody() -> None:
 
 
 def test_by_a_stranger() -> None:
-    """A fetching member need not be in the group, and the group may be unknown."""
+    """A member that fetched given-up records need not be in the group; the group may be unknown."""
     context = ShareContext()
     context.joined(context.member("a", "three"))
     expected = "record 7 of t 3 given up after 1 delivery, the last one to x"

@@ -24,7 +24,7 @@ def record(names: list[str]) -> bytes:
 
 
 def test_records_come_out_as_they_went_in() -> None:
-    """The last records of each group are kept, oldest first, until they are dropped."""
+    """The history has the last records of each group, oldest first, until they are dropped."""
     history = RebalanceHistory(2)
     for value in (b"{}", b'{"a":1}', b"x" * 100_000):
         history.add("g", value)
@@ -38,14 +38,14 @@ def test_records_come_out_as_they_went_in() -> None:
 
 
 def test_a_history_of_no_size_keeps_nothing() -> None:
-    """A history of size 0 keeps nothing, and compresses nothing."""
+    """A history of size 0 stores no record and compresses none."""
     history = RebalanceHistory(0)
     history.add("g", b"1")
     assert history.of("g") == []
 
 
 def test_records_are_kept_small() -> None:
-    """Records take a quarter of their JSON's size with one member, a seventh with ten members."""
+    """A record with one member takes a quarter of its JSON's size, with ten members a seventh."""
     history = RebalanceHistory(1)
     one, ten = record(["A"]), record([f"m{number}" for number in range(10)])
     history.add("one", one)

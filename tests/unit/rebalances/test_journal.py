@@ -102,7 +102,7 @@ def test_the_history_holds_32_records_by_default() -> None:
 
 
 def test_a_history_of_no_size() -> None:
-    """With size 0 nothing is kept."""
+    """With a history size of 0 no rebalance record is stored."""
     journal = Journal(group_events_history_size="0")
     journal.explain("g", 1)
     assert journal.generations() == []
@@ -180,7 +180,7 @@ def test_a_batch_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_topic_can_be_switched_off() -> None:
-    """Without the topic, history and log still get the records."""
+    """If the topic is disabled, history and log still get the records."""
     journal = Journal(group_events_enable="false")
     journal.explain("g", 1)
     journal.advance(60_000)
@@ -262,7 +262,7 @@ def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch, log: io.StringIO)
 
 
 def test_a_slow_disk_gets_a_small_share_of_the_time() -> None:
-    """A write of 100 ms is followed by 2 s for other work."""
+    """After a write of 100 ms the next write waits for 2 s, which leaves time for other work."""
     journal = Journal()
     journal.spent_s = 0.1
     journal.explain("g", 1)

@@ -52,7 +52,7 @@ def test_members_are_json_whatever_they_call_themselves() -> None:
 
 
 def test_a_record_that_is_too_long_leaves_its_lists_out() -> None:
-    """A record that is too long has no lists, but counts, times and the schema."""
+    """A record that is too long has counts, times and the schema, but no lists."""
     group = ExplainedGroup(max_size=3_000)
     names = [f"{number}-{'x' * 200}" for number in range(2_000)]
     members = group.completing(*names)
@@ -97,7 +97,7 @@ def test_the_log_is_told_in_short() -> None:
 def test_the_log_is_told_of_a_rebalance_without_a_culprit() -> None:
     """The log fields of a rebalance without a culprit have no member.
 
-    After an unload they have no partition counts.
+    After an unload the log fields have no partition counts.
     """
     group = ExplainedGroup()
     group.settled({"A": (0,), "B": (1,)})
@@ -139,7 +139,7 @@ def owners(**shares: str) -> dict[Identity, LoggedMember]:
 def test_what_became_of_partitions(
     before: dict[str, str], after: dict[str, str], expected: tuple[int, int, int, int]
 ) -> None:
-    """Partitions are counted as moved, added, revoked or kept, each of them once."""
+    """Each partition is counted once: as moved, added, revoked or kept."""
     assert run_all(moves(owners(**before), owners(**after))) == expected
 
 
@@ -162,7 +162,7 @@ def test_assignments_are_put_in_order() -> None:
 
 @pytest.mark.parametrize("data", [b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\1\0\5abc"])
 def test_junk_is_no_error(data: bytes) -> None:
-    """Unreadable assignments and subscriptions are no errors."""
+    """Unreadable assignments and subscriptions are not errors."""
     assert assigned(data) is None
     assert subscribed(data) == frozenset()
 

@@ -44,7 +44,7 @@ def test_every_type_is_known() -> None:
     ],
 )
 def test_the_check_sees_what_is_wrong(change: dict[str, object], fault: str) -> None:
-    """A value of another type than documented is found."""
+    """The check reports a value whose type differs from the documented type."""
     group = ExplainedGroup()
     group.stable("A")
     record = group.record()

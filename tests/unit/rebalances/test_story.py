@@ -145,7 +145,7 @@ SENTENCES: list[tuple[RebalanceRecord, str]] = [
 
 @pytest.mark.parametrize(("given", "told"), SENTENCES, ids=lambda one: str(one)[:40])
 def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
-    """The sentence has generation, actor, rejoined members and moved partitions."""
+    """The sentence for a rebalance has generation, actor, rejoined members and moved partitions."""
     assert sentence(given) == f"generation 7: {told}"
 
 
@@ -175,13 +175,13 @@ def test_the_sentence_of_a_trigger(given: RebalanceRecord, told: str) -> None:
     ],
 )  # fmt: skip
 def test_the_end_of_a_sentence(fields: RebalanceRecord, told: str) -> None:
-    """The sentence ends with the outcome and the changes of partitions."""
+    """The sentence for a rebalance ends with the outcome and the changes of partitions."""
     given = record("member left", **fields)
     assert sentence(given) == f"generation 7: c-2 on /127.0.0.1 left; {told}"
 
 
 def test_a_story_has_its_time_and_its_details() -> None:
-    """The time is UTC in ms; the indented details have only what the record has."""
+    """The time is UTC in ms; the indented details are those for which the record has a value."""
     given = record(
         "member expired",
         timeout_ms=10_000,
@@ -247,7 +247,7 @@ def test_members_with_the_same_client_id() -> None:
 
 
 def test_a_static_member_is_one_member_under_two_ids() -> None:
-    """A static member is named by its instance id; a new member id is no new leader."""
+    """A static member is named by its instance id; a changed member id is no change of leader."""
     before = f"s-{UUID}"
     after = "s-fedcba98-89ab-cdef-0123-456789abcdef"
     one = member("s", member_before=before, member=after, instance="i", rejoined_ms=0)
@@ -290,7 +290,7 @@ def test_a_reason_to_drop_that_is_not_known() -> None:
 
 
 def test_partitions_in_short() -> None:
-    """Partitions are shown as ranges."""
+    """Partitions are printed as ranges."""
     assert ranges({"t": [0, 1, 2, 4, 6, 7], "u": [9]}) == "t 0-2 4 6-7, u 9"
     assert ranges({}) == ranges(None) == "nothing"
 

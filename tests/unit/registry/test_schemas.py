@@ -42,7 +42,7 @@ def test_values_of_confluents_serializers(value: dict[str, Any]) -> None:
 
 
 def test_serialized_protobuf_schemas() -> None:
-    """Schemas that are descriptors in base64 decode the same values."""
+    """Protobuf schemas in serialized form, as base64, decode the same values."""
     decode = decoder_of(recorded_schema("payments-value", "serialized"))
     for value in RECORDED["values"]:
         if value["kind"] == "PROTOBUF":
@@ -73,7 +73,7 @@ def test_serialized_protobuf_schemas() -> None:
 def test_bad_schemas(
     kind: str, text: str, imports: tuple[tuple[str, str], ...], reason: str
 ) -> None:
-    """A schema that cannot be read gives the reason; no file outside of the schemas is read."""
+    """The error for an unreadable schema has the reason; imports read no other file."""
     with pytest.raises(RegistryError) as raised:
         decoder_of(Schema(kind, text, imports))
     assert reason in str(raised.value)
@@ -105,7 +105,7 @@ def test_bad_values(subject: str, body: bytes) -> None:
 
 @pytest.mark.parametrize("place", ["schema", "value"])
 def test_unexpected_errors(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of any class costs one value; the worker answers with the class of the error."""
+    """An unexpected exception fails only one value; the worker reports the exception's class."""
 
     class UnexpectedError(Exception):
         pass
@@ -123,7 +123,7 @@ def test_unexpected_errors(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long name of a record is cut."""
+    """A record name of more than 200 characters is truncated."""
     monkeypatch.setattr("coordinator_server.registry.worker._set_alarm", lambda _: None)
     text = json.dumps({"type": "record", "name": "r" * 99_999, "fields": []})
     client: Any = SimpleNamespace(schema=lambda _: Schema("AVRO", text, ()))
@@ -132,7 +132,7 @@ def test_long_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bytes_behind_an_avro_value() -> None:
-    """Bytes behind the value are an error: the schema is probably another one."""
+    """Bytes after the value are an error, because the value probably has another schema."""
     with pytest.raises(RegistryError, match="1 bytes follow"):
         decoder_of(Schema("AVRO", '"int"', ()))(b"\x02\x02")
 
@@ -140,7 +140,7 @@ def test_bytes_behind_an_avro_value() -> None:
 def test_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the packages the start fails with one line that names what to install."""
+    """Without the registry packages the start fails with one line that names what to install."""
     monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
     http = ("--http", "127.0.0.1:0", "--http-registry", "http://r")
     assert main(["serve", "--ephemeral", *http]) == 2
@@ -160,7 +160,7 @@ _SECRET = (
     ("url", "port"), [("http://[::1]", 80), ("https://[::1]", 443), ("http://[::1]:8081", 8081)]
 )
 def test_addresses_of_ipv6(url: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a port the one of the scheme is connected to."""
+    """A URL without a port connects to the default port of its scheme."""
     connected: list[Any] = []
 
     def connect(address: Any, *_: Any) -> Any:
@@ -174,7 +174,7 @@ def test_addresses_of_ipv6(url: str, port: int, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    """The URL has no user and no query, the login file has USER:PASSWORD."""
+    """The URL may have neither a user nor a query; the login file has USER:PASSWORD."""
     assert missing_packages() == []
     file = tmp_path / "login"
     file.write_text("eve:a:b\nmore\n", encoding="utf-8")

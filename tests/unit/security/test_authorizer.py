@@ -73,7 +73,7 @@ def every() -> AclFilter:
 def test_nobody_may_do_what_no_acl_allows() -> None:
     """Without a matching ACL access is denied.
 
-    A setting can allow it for resources without any ACL.
+    A setting can allow access to resources without any ACL.
     """
     assert not may(Authorizer())
     lenient = Authorizer(allows_everyone_without_acl=True, acls=[acl("other")])
@@ -82,7 +82,7 @@ def test_nobody_may_do_what_no_acl_allows() -> None:
 
 
 def test_a_super_user_may_do_everything() -> None:
-    """A super user may do everything despite ACLs; the principal's type counts."""
+    """A super user may do everything despite ACLs; a principal of another type may not."""
     authorizer = Authorizer(["User:alice"], acls=[acl(permission=Permission.DENY)])
     assert may(authorizer)
     assert not may(authorizer, principal=Principal("Group", "alice"))
@@ -265,7 +265,7 @@ def secured(disk: MemoryDisk, **settings: str) -> Security:
 
 
 def test_acls_are_kept() -> None:
-    """ACLs are kept in the data directory until they are removed or reset."""
+    """ACLs are stored in the data directory until they are removed or reset."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
@@ -290,7 +290,7 @@ def test_acls_are_kept() -> None:
 
 
 def test_changes_of_acls_may_overlap() -> None:
-    """Of two overlapping changes, which run in steps, none is applied twice."""
+    """If two changes overlap, each in several steps, no change is applied twice."""
     disk = MemoryDisk()
     disk.mkdir("d")
     security = secured(disk)
@@ -317,7 +317,10 @@ class Client:
 
 
 def test_what_one_request_is_denied_is_told(reports: Reports) -> None:
-    """A request logs its first denials, with the start of the name, except unlogged checks."""
+    """The first denials of a request are logged with the start of each resource name.
+
+    Denials of unlogged checks are left out.
+    """
     access = Access(Authorizer(), Client("alice"), "Metadata")
     assert not access.unlogged.topic(Operation.READ, "t")
     assert not any(access.topic(Operation.READ, f"{number}{'x' * 400}") for number in range(50))
@@ -343,7 +346,7 @@ def test_signs_that_a_terminal_obeys_are_not_logged(reports: Reports) -> None:
 
 
 def test_a_damaged_acl_is_told() -> None:
-    """A damaged ACL stops the start of the broker, so that none is lost silently."""
+    """A damaged ACL stops the start of the broker, so that no ACL is lost silently."""
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):
         load_authorizer(Config(), [{"resource_type": "TOPIC"}])
     with pytest.raises(StorageError, match=r"an ACL in the data directory is damaged"):

@@ -56,7 +56,7 @@ class Place:
         self.tokens = DelegationTokens(config, self.state, self.clock, self.machine_clock)
 
     def create(self, token_id: str = "id", lifetime_ms: int = -1) -> DelegationToken:
-        """Create a token of alice, requested by bob and renewable by carol."""
+        """Return a new token of alice, requested by bob and renewable by carol."""
         return self.tokens.create(token_id, ALICE, BOB, [CAROL], lifetime_ms)
 
     def hmac(self, token_id: str = "id") -> bytes:
@@ -71,7 +71,7 @@ def _refused(call: Callable[[], object]) -> ErrorCode:
 
 
 def test_the_hmac_is_kafkas() -> None:
-    """The HMAC is HMAC-SHA-512 of the id, so that Kafka with the same key accepts it."""
+    """A token's HMAC is HMAC-SHA-512 of its id, so that Kafka with the same key accepts it."""
     expected = hmac.new(KEY.encode(), b"id", hashlib.sha512).digest()
     assert Place().hmac() == expected
 
@@ -95,7 +95,7 @@ def test_how_long_a_token_lives(asked_ms: int, expires_in_ms: int, max_in_ms: in
 
 
 def test_times_have_an_end() -> None:
-    """The largest settings cause no overflow."""
+    """The largest lifetime settings cause no overflow of a token's times."""
     longest = str(LONG_MAX)
     settings = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
     token = Place(dict.fromkeys(settings, longest)).create()
@@ -157,7 +157,7 @@ def test_who_may_renew_and_end_a_token() -> None:
 
 
 def test_a_token_that_is_not_there() -> None:
-    """An unknown HMAC gets an error."""
+    """An unknown HMAC gets DELEGATION_TOKEN_NOT_FOUND."""
     place = Place()
     place.create()
     for other in (b"", b"x", place.hmac("other"), place.hmac()[:63]):
@@ -197,7 +197,7 @@ def test_expired_tokens_are_removed() -> None:
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
 def test_a_login(mechanism: ScramMechanism) -> None:
-    """The base64 HMAC is the password, and the owner is logged in."""
+    """At a login with a token the base64 HMAC is the password; the owner is logged in."""
     place = Place()
     token = place.create()
     login = place.tokens.login(mechanism, "id")
@@ -246,7 +246,7 @@ def test_a_restart() -> None:
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_without_a_key(key: str | None) -> None:
-    """Without a secret key every request is refused; kept tokens stay for another start."""
+    """Without a secret key every request is refused; stored tokens stay for another start."""
     place = Place()
     place.create()
     del place.settings["delegation.token.secret.key"]

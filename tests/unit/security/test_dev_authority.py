@@ -21,7 +21,7 @@ def issue(directory: Path, *hosts: str) -> bytes:
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
-    """The authority and certificates for all hosts are kept.
+    """The authority and a certificate for all hosts are used again at the next start.
 
     A certificate that lacks a host is replaced.
     """
@@ -33,7 +33,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 
 
 def test_an_authority_that_is_new_signs_anew(tmp_path: Path) -> None:
-    """Without its key the authority is created again, and certificates are issued again."""
+    """Without its key the authority is created again and issues all certificates again."""
     first = issue(tmp_path, *HOSTS)
     (tmp_path / "ca.key").unlink()
     second = issue(tmp_path, *HOSTS)

@@ -19,9 +19,9 @@ def prepare(directory: Path) -> None:
 
 
 def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
-    """A directory that others may write to is refused; a readable directory is used.
+    """A directory that other users may write to is refused; a readable directory is used.
 
-    Others could place files that would be served.
+    Other users could place files that would be served.
     """
     for mode in (0o720, 0o702, 0o1777):
         tmp_path.chmod(mode)
@@ -34,7 +34,7 @@ def test_a_directory_that_others_may_write_to(tmp_path: Path) -> None:
 
 
 def test_what_is_made_is_used_again(tmp_path: Path) -> None:
-    """Created files are used again, also with a permissive umask."""
+    """Files that one start has created are used by the next, also with a permissive umask."""
     before = os.umask(0)
     try:
         prepare(tmp_path / "new")
@@ -46,7 +46,7 @@ def test_what_is_made_is_used_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["users.json", "ca.key", "server.pem", "alice.pem"])
 @pytest.mark.parametrize(("mode", "can"), [(0o640, "read"), (0o604, "read"), (0o622, "write")])
 def test_a_secret_that_others_may_read(tmp_path: Path, name: str, mode: int, can: str) -> None:
-    """A secret file that others may read or write is refused."""
+    """A secret file that other users may read or write is refused."""
     prepare(tmp_path)
     path = tmp_path / name
     path.chmod(mode)
@@ -55,7 +55,7 @@ def test_a_secret_that_others_may_read(tmp_path: Path, name: str, mode: int, can
 
 
 def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
-    """An authority certificate that others may write is refused; reading is allowed."""
+    """An authority certificate that other users may write is refused; reading is allowed."""
     prepare(tmp_path)
     (tmp_path / "ca.pem").chmod(0o664)
     with pytest.raises(ConfigError, match="others may write it: chmod go-w "):
@@ -63,7 +63,7 @@ def test_an_authority_that_others_may_write(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root uses a directory of another user."""
+    """Only root may use a directory of another user."""
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     expected = f"{tmp_path}: it belongs to the user {owner}, the broker runs as {owner + 1}"

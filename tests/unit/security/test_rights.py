@@ -1,4 +1,4 @@
-"""What the checks of a request pass to its handler."""
+"""The rights that the checks of a request pass to the request's handler."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Alice:
 
 
 def rights(*acls: Acl) -> GrantedRights:
-    """The rights of alice."""
+    """Return the rights of alice under these ACLs."""
     return GrantedRights(Access(Authorizer(acls=acls), Alice(), "Metadata"))
 
 
 def on(resource_type: ResourceType, name: str, operation: Operation) -> Acl:
-    """An ACL that allows alice an operation."""
+    """Return an ACL that allows alice an operation."""
     return Acl(
         resource_type, name, PatternType.LITERAL, "User:alice", "*", operation, Permission.ALLOW
     )

@@ -28,7 +28,7 @@ def test_a_reset_loads_nothing_that_has_nothing_to_forget() -> None:
 
 
 def test_a_reset_forgets_what_was_kept() -> None:
-    """A reset drops all kept users, which are loaded at the start, whether used or not."""
+    """A reset drops all stored users, whether they were used or not."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -97,7 +97,7 @@ def test_very_many_expired_tokens_are_removed_in_turns() -> None:
 
 
 def test_a_line_that_was_cut_off_is_told() -> None:
-    """A truncated line, as after a crash, is logged."""
+    """A truncated line in the security state, as after a crash, is logged."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -116,7 +116,7 @@ def test_a_line_that_was_cut_off_is_told() -> None:
 
 
 def test_expired_tokens_that_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Expired tokens that cannot be removed are retried, and the log has the reason."""
+    """If expired tokens cannot be removed, the removal is retried and the reason is logged."""
     disk, clock = MemoryDisk(), ManualClock()
     security = _with_token(disk, clock)
     security.start()

@@ -20,7 +20,7 @@ Contents = list[tuple[int, bytes | None, bytes | None]]
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now_ms: int = NOW_MS) -> CleaningResult:
-    """Run a whole pass."""
+    """Run a whole pass and return its result."""
     return finished(Cleaning(log, first_dirty, now_ms))
 
 

@@ -102,7 +102,7 @@ def open_log(
     log_start_offset: int = 0,
     max_open_files: int = 64,
 ) -> PartitionLog:
-    """Open the log of partition t-0; the process that had it open before has ended."""
+    """Return the opened log of partition t-0; its previous process has ended."""
     if isinstance(disk, MemoryDisk):
         disk.open_files.clear()
     loader = LogLoader(
@@ -120,7 +120,7 @@ def open_log(
 
 
 def open_manager(disk: Disk, defaults: LogConfig | None = None) -> LogManager:
-    """Open the data directory `data`."""
+    """Return the opened data directory `data`."""
     return LogManager.open(disk, "data", defaults or LogConfig(), cluster_id="c", now_ms=NOW_MS)
 
 

@@ -90,7 +90,7 @@ def test_batches_are_stored_as_they_came(compression: Compression) -> None:
 
 
 def test_another_compression_type_recompresses() -> None:
-    """A topic with another codec stores the records in that codec."""
+    """A topic with another compression.type stores the records with that codec."""
     log = open_log(MemoryDisk(), LogConfig(compression_type="gzip"))
     log.append(batch(b"a" * 500, compression=Compression.ZSTD), NOW_MS)
     data = log.read(0, 1 << 20)
@@ -272,7 +272,7 @@ def test_a_failed_write_leaves_no_trace(torn: bool) -> None:
 
 
 def test_every_failing_operation_of_an_append_is_harmless() -> None:
-    """Whichever operation of an append or roll fails, acknowledged records stay."""
+    """If any disk operation of an append or roll fails, acknowledged records stay."""
     config = LogConfig(segment_bytes=150)
     for operation in range(60):
         disk = MemoryDisk()

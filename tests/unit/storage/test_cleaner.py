@@ -41,7 +41,7 @@ def workload(disk: MemoryDisk, config: LogConfig = CONFIG, count: int = 40) -> P
 
 
 def test_the_last_record_per_key_stays_at_its_offset() -> None:
-    """Superseded records are removed; others keep offset, key, value and timestamp."""
+    """Superseded records are removed; other records keep offset, key, value and timestamp."""
     log = workload(MemoryDisk())
     before = contents(log)
     table = latest(log)
@@ -73,7 +73,7 @@ def test_every_offset_can_still_be_read() -> None:
 
 
 def test_the_active_segment_is_never_cleaned() -> None:
-    """Records in the active segment stay, and do not supersede those in sealed segments."""
+    """Records in the active segment stay, and do not supersede records in sealed segments."""
     log = workload(MemoryDisk())
     for number in range(3):
         log.append(keyed((b"x", b"active%d" % number)), NOW_MS)
@@ -180,7 +180,7 @@ def test_the_lag_stops_compaction() -> None:
 def test_long_keys_and_many_keys_take_more_passes() -> None:
     """A pass that cannot hold all keys stops, and the next pass continues.
 
-    Long keys are compared entirely.
+    Long keys are compared completely.
     """
     log = open_log(MemoryDisk(), CONFIG)
     for number in range(30):
@@ -200,7 +200,7 @@ def test_long_keys_and_many_keys_take_more_passes() -> None:
 
 
 def test_small_segments_are_merged() -> None:
-    """Small compacted segments are merged."""
+    """A pass merges small compacted segments."""
     disk = MemoryDisk()
     log = workload(disk)
     assert len(log.segments) > 6
@@ -283,7 +283,7 @@ def test_appends_and_reads_go_on_between_steps() -> None:
 
 
 def test_a_topic_deleted_in_the_middle_stops_the_pass() -> None:
-    """A pass over a log that is closed meanwhile ends without a result and leaves no file."""
+    """A pass over a log that is closed during the pass ends without a result and leaves no file."""
     disk = MemoryDisk()
     log = workload(disk, CONFIG._replace(segment_bytes=100_000), count=3000)
     steps = Cleaning(log, 0, NOW_MS).run()

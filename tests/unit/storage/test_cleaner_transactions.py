@@ -92,7 +92,7 @@ def test_aborted_records_go_and_supersede_nothing() -> None:
 
 
 def test_committed_records_supersede_and_are_superseded() -> None:
-    """Committed records supersede others, and are superseded, like records of no transaction."""
+    """Committed records supersede and are superseded, like records without a transaction."""
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)
     log.append(keyed((b"k", b"plain")), NOW_MS)
@@ -109,8 +109,8 @@ def test_committed_records_supersede_and_are_superseded() -> None:
 def test_the_life_of_a_marker(commit: bool) -> None:
     """A marker outlives the records of its transaction, then gets a delete horizon.
 
-    The pass after the horizon removes it. The header of the producer's last batch keeps the marker
-    until the producer is forgotten.
+    The pass after the horizon removes the marker. The marker also stays while the producer's last
+    batch stays as an empty batch.
     """
     log = open_log(MemoryDisk(), CONFIG)
     made = Producers(log)

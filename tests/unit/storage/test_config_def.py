@@ -43,7 +43,7 @@ RATIO = setting(Kind.DOUBLE, least=0, most=1)
     ],
 )
 def test_values(row: Setting, text: str, value: Value) -> None:
-    """White space around a value is ignored, and a repeated list item is kept once."""
+    """White space around a value is ignored; a repeated list item is used once."""
     assert parse(row, text) == value
 
 
@@ -76,7 +76,7 @@ def test_values(row: Setting, text: str, value: Value) -> None:
     ],
 )
 def test_invalid_values(row: Setting, text: str, problem: Problem, culprit: str) -> None:
-    """The error has the broken rule, and the value or list item that breaks it."""
+    """The error for an invalid setting has the broken rule and the value or item that breaks it."""
     with pytest.raises(InvalidValueError) as caught:
         parse(row, text)
     assert (caught.value.problem, caught.value.text) == (problem, culprit)

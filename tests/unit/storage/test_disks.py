@@ -96,7 +96,7 @@ def test_locks(place: tuple[Disk, str]) -> None:
 
 
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
-    """The record lock, which Java takes too, excludes other processes."""
+    """The record lock, which Java also takes, excludes other processes."""
     lock = LocalDisk().lock(f"{tmp_path}/.lock")
     assert lock is not None
     script = (
@@ -114,7 +114,7 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
 
 
 def test_write_atomically_leaves_the_old_or_the_new() -> None:
-    """At every crash point and after a power cut the old or the new file is there, whole."""
+    """At every crash point and after a power cut the file has its old or its new contents."""
     for operation in range(20):
         disk = MemoryDisk()
         disk.mkdir("d")
@@ -153,7 +153,7 @@ def test_the_twin_forgets_what_was_not_synced() -> None:
 
 
 def test_the_twin_keeps_open_files_where_they_are() -> None:
-    """Open files cannot be renamed, replaced or removed, nor their directory, as on Windows."""
+    """Open files and their directory cannot be renamed, replaced or removed, as on Windows."""
     disk = MemoryDisk()
     disk.mkdir("d")
     disk.open("d/closed", create=True).close()
@@ -199,7 +199,7 @@ def test_a_sync_holds_up_renames_and_removals_on_windows(tmp_path: Path) -> None
 
 
 def test_open_files_are_bounded_and_come_back() -> None:
-    """The oldest descriptor is closed for a new one, and opened again on use."""
+    """The oldest descriptor is closed when a new descriptor is needed, and reopened on use."""
     disk = MemoryDisk()
     files = OpenFiles(disk, max_open=2)
     lazies = [LazyFile(files, f"/{n}") for n in range(4)]
@@ -220,7 +220,7 @@ class FewDescriptors(MemoryDisk):
     left = 2
 
     def open(self, path: str, *, create: bool = False, private: bool = False) -> File:
-        """Raise the system's error once no descriptor is left."""
+        """Return an open file; raise the system's error once no descriptor is left."""
         if len(self.open_files) >= self.left:
             raise OSError(errno.EMFILE, "Too many open files", path)
         return super().open(path, create=create, private=private)
@@ -229,7 +229,7 @@ class FewDescriptors(MemoryDisk):
 def test_open_files_make_do_with_fewer() -> None:
     """If other code has used up the descriptors, the oldest file is closed.
 
-    Without any open file the error is raised.
+    If no file is open, the error is raised.
     """
     disk = FewDescriptors()
     files = OpenFiles(disk, max_open=100)
@@ -296,7 +296,7 @@ def test_an_index_survives_a_failed_save() -> None:
 def test_a_real_directory_end_to_end(
     disk_type: type[PortableDisk], tmp_path: Path, msvcrt: None
 ) -> None:
-    """The code works on real files: write, die without closing, open, continue."""
+    """On real files a log can be written, left by a killed process, opened and continued."""
     path = str(tmp_path / "data")
     manager = LogManager.open(disk_type(), path, LogConfig(), now_ms=NOW_MS)
     manager.create_topic("t", bytes(16), 2, {})

@@ -36,7 +36,7 @@ class Slow:
     asked = 0
 
     def submit(self, work: Callable[[], None], /) -> Slow:
-        """Do the work."""
+        """Do the work and return this worker as the job."""
         work()
         self.asked = 0
         return self
@@ -116,7 +116,7 @@ def test_a_topic_is_deleted_while_a_file_of_it_is_in_use() -> None:
 
 
 def test_files_of_a_deleted_topic_go_when_they_are_closed() -> None:
-    """A file that is opened after the deletion only delays its removal."""
+    """A file that is opened after the deletion only delays the removal of that file."""
     disk = MemoryDisk()
     manager = directory_with(disk)
     delete_topic(manager, "t")
@@ -132,7 +132,7 @@ def test_files_of_a_deleted_topic_go_when_they_are_closed() -> None:
 def test_compaction_is_finished_when_the_segment_is_closed() -> None:
     """A compaction is completed when the segment in use is closed and the log reopened.
 
-    The log cannot be served until then, but loses nothing.
+    Until then the log cannot be served, but no record is lost.
     """
     disk = MemoryDisk()
     compacting = SMALL._replace(cleanup_policy=("compact",))

@@ -38,7 +38,7 @@ CONFIG = LogConfig(
 def copied(
     source: str, target: Path, *, with_index: bool = True, with_snapshots: bool = True
 ) -> PartitionLog:
-    """Open a copy of Kafka's log as after a crash."""
+    """Return an opened copy of Kafka's log, as after a crash."""
     ignored = [] if with_index else ["*.txnindex"]
     ignored += [] if with_snapshots else ["*.snapshot"]
     shutil.copytree(
@@ -140,7 +140,10 @@ def test_compaction_leaves_kafkas_bytes(number: int, tmp_path: Path) -> None:
 
 
 def test_the_index_of_a_pass_is_kafkas(tmp_path: Path) -> None:
-    """The first pass keeps the index entries of kept markers, also without records."""
+    """The first pass retains the index entries of markers that stay in the log.
+
+    This includes markers without records.
+    """
     log = copied("compact/0", tmp_path / "compact-0")
     for _ in Cleaning(log, 0, 0).run():
         pass

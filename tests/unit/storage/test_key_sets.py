@@ -59,7 +59,7 @@ def test_repeated_batches_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_batches_within_the_pass_count() -> None:
-    """A batch outside of the pass supersedes nothing."""
+    """A batch that the pass does not cover supersedes no record."""
     sets, one, two = KeySets(), object(), object()
     for offset, key_set in ((0, one), (5, two), (10, one), (15, one), (20, two)):
         sets.add(offset, key_set)

@@ -10,7 +10,7 @@ from storage.topic_settings import TOPIC_SETTINGS, TOPIC_SETTINGS_WITHOUT_EFFECT
 
 
 def test_defaults_agree_with_the_table() -> None:
-    """Each field of LogConfig but one is named like a topic config and has its default."""
+    """Each field of LogConfig except one is named like a topic config and has its default."""
     named = {}
     for name, row in TOPIC_SETTINGS.items():
         field = field_of(name)
@@ -69,7 +69,7 @@ def test_overrides_are_typed() -> None:
     ],
 )
 def test_bad_values_are_refused(name: str, text: str, message: str) -> None:
-    """The error is Kafka's: setting, value and reason."""
+    """The error for an invalid topic config has Kafka's text: setting, value and reason."""
     with pytest.raises(TopicConfigError) as caught:
         LogConfig().overridden({name: text})
     assert message in str(caught.value)

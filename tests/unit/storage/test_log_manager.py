@@ -71,7 +71,10 @@ def test_new_configs_of_a_topic_are_computed_once_for_logs_with_the_same_default
 
 
 def test_a_closed_manager_changes_nothing() -> None:
-    """The directory may belong to another manager, so every change raises StorageError."""
+    """Every change of a closed manager raises StorageError.
+
+    Another manager may have opened the directory meanwhile.
+    """
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})
@@ -95,7 +98,7 @@ def test_a_closed_manager_changes_nothing() -> None:
 
 
 def test_who_leads_survives_a_restart() -> None:
-    """Leader, epoch and replicas of each partition are kept, if there are several brokers."""
+    """With several brokers the leader, epoch and replicas of each partition survive a restart."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     first, second = PartitionLeadership(1, 0, (1, 2)), PartitionLeadership(-1, 7, (2,))
@@ -148,7 +151,7 @@ def test_records_survive_a_clean_stop_and_a_kill() -> None:
 
 
 def test_no_log_is_opened_after_a_clean_stop() -> None:
-    """After a clean stop no log can be opened: the mark is written and the lock released."""
+    """After a clean stop no log can be opened, because the lock is released."""
     manager = open_manager(MemoryDisk())
     manager.create_topic("a", A, 1, {})
     manager.log("a", 0)
@@ -238,7 +241,7 @@ def test_a_damaged_meta_properties_is_refused(contents: str) -> None:
 
 
 def test_a_directory_keeps_its_cluster_id() -> None:
-    """A given cluster id counts for a new directory; an existing directory keeps its id."""
+    """A given cluster id is used for a new directory; an existing directory keeps its id."""
     disk = MemoryDisk()
     open_manager(disk).close()
     assert LogManager.open(disk, "data", LogConfig(), cluster_id="d").cluster_id == "c"
@@ -364,7 +367,7 @@ def test_damaged_checkpoints_read_as_empty(contents: bytes) -> None:
 
 
 def test_a_stale_recovery_point_is_harmless() -> None:
-    """A recovery point beyond the log end does no harm."""
+    """A recovery point beyond the log end is lowered to the log end."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(b"1"), NOW_MS)
@@ -387,9 +390,9 @@ def test_producer_ids_are_never_given_twice() -> None:
 
 
 def test_one_bad_partition_does_not_stop_the_others() -> None:
-    """A partition with unreadable files fails alone, and works again when they are readable.
+    """A partition with unreadable files fails alone until the files are readable again.
 
-    No clean mark is written while it fails.
+    No clean mark is written while the partition fails.
     """
     disk = MemoryDisk()
     manager = open_manager(disk)
@@ -436,7 +439,7 @@ def story(disk: MemoryDisk, done: list[str]) -> None:
 
 
 def check_story(disk: MemoryDisk, done: list[str], *, records_survive: bool) -> None:
-    """Check that every completed step is there, and the interrupted one is whole or absent."""
+    """Check that every completed step is present, and the interrupted step is whole or absent."""
     manager = open_manager(disk)
     topic = manager.topics().get("a")
     if "recreated" in done:
@@ -543,9 +546,9 @@ def test_maintenance_syncs_by_flush_ms_and_sealed_segments_always() -> None:
 
 
 def test_every_failing_operation_of_a_deletion() -> None:
-    """After a disk error in a deletion the topic is there wholly or gone, and its name is free.
+    """After a disk error in a deletion the topic is complete or gone, and its name is free.
 
-    A new topic of that name is not mistaken for the old one at a later start.
+    A new topic of that name is not mistaken for the deleted topic at a later start.
     """
     for operation in range(40):
         disk = MemoryDisk()
@@ -614,7 +617,7 @@ def test_every_failing_operation_of_settings_and_growth() -> None:
 
 
 def test_a_stop_that_fails_leaves_no_clean_mark() -> None:
-    """If a partition cannot be closed, the next start recovers, and the lock is free."""
+    """If a partition cannot be closed, the lock is released and the next start runs recovery."""
     disk = MemoryDisk()
     manager = open_manager(disk)
     manager.create_topic("a", A, 2, {})

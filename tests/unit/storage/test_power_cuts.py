@@ -61,7 +61,7 @@ def walk(
 
 
 def test_all_69_points_of_appends_that_are_synced() -> None:
-    """With flush.messages=1 every acknowledged record survives, also across rolls."""
+    """With flush.messages=1 every acknowledged record survives a power cut, also across rolls."""
     config = SMALL._replace(flush_messages=1)
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -81,7 +81,7 @@ def test_all_69_points_of_appends_that_are_synced() -> None:
 
 
 def test_all_59_points_of_appends_that_are_synced_now_and_then() -> None:
-    """Records after the last sync may be lost in part, but are never altered."""
+    """A power cut may lose records after the last sync, but never alters a record."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         log = open_log(disk, SMALL)
@@ -101,7 +101,7 @@ def test_all_59_points_of_appends_that_are_synced_now_and_then() -> None:
 
 
 def test_all_84_points_of_compaction() -> None:
-    """The last value of each key survives, whichever files were written."""
+    """The last value of each key survives a power cut, whichever files were written."""
     config = SMALL._replace(cleanup_policy=("compact",))
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
@@ -123,7 +123,7 @@ def test_all_84_points_of_compaction() -> None:
 
 
 def test_all_34_points_of_snapshots() -> None:
-    """A valid snapshot is complete and matches the log."""
+    """A snapshot that is valid after a power cut is complete and matches the log."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         log = open_log(disk, SMALL)
@@ -141,7 +141,7 @@ def test_all_34_points_of_snapshots() -> None:
 
 @pytest.mark.parametrize("deletes", [False, True])
 def test_all_points_of_topics(deletes: bool) -> None:
-    """A created topic is there with its partitions, and a deleted topic is not."""
+    """After a power cut a created topic has its partitions, and a deleted topic is gone."""
 
     def work(disk: MemoryDisk, noted: list[object]) -> None:
         manager = open_manager(disk)
@@ -213,7 +213,7 @@ class ForgetfulDisk(MemoryDisk):
 
 
 def test_what_is_synced_after_a_failed_sync_has_no_hole_before_it() -> None:
-    """A sync after a failed one writes the lost pages again, without a hole."""
+    """A sync after a failed sync writes the lost pages again, without a hole."""
     disk = ForgetfulDisk()
     manager = open_manager(disk)
     manager.create_topics([TopicRecord("t", b"t" * 16, 1, {})])

@@ -32,7 +32,7 @@ def send(
 
 
 def repeat(log: PartitionLog, sequence: int, *values: bytes, producer_id: int = 7) -> AppendResult:
-    """Append a duplicate batch, which must not be stored again."""
+    """Append a duplicate batch, which must not be stored again; return the result."""
     end = log.log_end_offset
     result = send(log, sequence, *values, producer_id=producer_id)
     assert log.log_end_offset == end
@@ -70,7 +70,7 @@ def refusal(log: PartitionLog, sequence: int, epoch: int = 0) -> ErrorCode:
 def test_the_last_five_batches_are_answered_again() -> None:
     """A duplicate of the last five batches gets its first response and is stored once.
 
-    Older duplicates are out of order.
+    An older duplicate is refused as out of order.
     """
     log = open_log(MemoryDisk())
     for sequence in range(0, 12, 2):
@@ -109,7 +109,7 @@ def test_after_a_batch_without_an_epoch_a_producer_may_begin_anywhere() -> None:
 
 
 def test_sequences_wrap() -> None:
-    """Sequence 2^31-1 is followed by 0."""
+    """A producer's sequence 2^31-1 is followed by 0."""
     log = open_log(MemoryDisk())
     send(log, SEQUENCE_MAX - 1, b"a", b"b")
     assert send(log, 0).base_offset == 2

@@ -209,7 +209,7 @@ def test_offsets_are_found_by_timestamp(reopened: bool) -> None:
 
 
 def test_timestamps_out_of_order_are_found() -> None:
-    """The first record that is late enough is found, although timestamps are out of order."""
+    """A search by time finds the first record that is late enough in unordered timestamps."""
     log = open_log(MemoryDisk(), LogConfig(index_interval_bytes=1))
     for number, delta in enumerate((0, 500, 100, 300, 500, 700, 200)):
         data = build_batch(
@@ -226,7 +226,10 @@ def test_timestamps_out_of_order_are_found() -> None:
 
 
 def test_empty_and_append_time_logs_answer_timestamps() -> None:
-    """An empty log has no timestamps; with LogAppendTime a batch's first offset is returned."""
+    """A search by time finds nothing in an empty log.
+
+    In a log with LogAppendTime the search finds the first offset of a batch.
+    """
     assert open_log(MemoryDisk()).max_timestamp() is None
     assert open_log(MemoryDisk()).offset_for_timestamp(0) is None
     log = open_log(MemoryDisk(), LogConfig(message_timestamp_type="LogAppendTime"))
@@ -235,7 +238,7 @@ def test_empty_and_append_time_logs_answer_timestamps() -> None:
 
 
 def test_leader_epochs_end_where_the_next_begins() -> None:
-    """Each epoch's end offset is known, also after a restart and without the checkpoint."""
+    """Each leader epoch's end offset is known, also after a restart and without the checkpoint."""
     disk = MemoryDisk()
     log = open_log(disk)
     log.append(batch(), NOW_MS)

@@ -59,7 +59,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
 
 
 def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
-    """Half a batch, written before the disk was full, is truncated, and the log continues."""
+    """Half a batch, written before the disk was full, is truncated, and later appends succeed."""
     log = manager.log("t", 0)
     with files_up_to(log.size_bytes + 100):
         reason = refused(log, b"x" * 1000)
@@ -74,7 +74,7 @@ def test_a_write_that_does_not_fit_leaves_nothing(manager: LogManager) -> None:
 
 
 def test_a_directory_that_vanishes(manager: LogManager) -> None:
-    """A partition whose directory vanishes fails when it opens a file; others are unaffected."""
+    """A partition whose directory vanishes fails when it opens a file; other partitions work."""
     log = manager.log("t", 0)
     directory = Path(log.directory)
     log.abandon()

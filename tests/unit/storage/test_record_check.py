@@ -205,7 +205,7 @@ def test_decompressed_records_are_limited(codec: Compression, may_block: bool) -
 
 
 def test_rebuilt_records_have_the_same_limit() -> None:
-    """The same limit applies if the topic has another codec than the batch."""
+    """The record size limit also applies if the topic has another codec than the batch."""
     config = TO_GZIP._replace(max_decompressed_message_bytes=100)
     check(packed(section_of(100), 1), config)
     with pytest.raises(InvalidRecordError):

@@ -38,7 +38,7 @@ def expected(count: int) -> list[tuple[int, bytes | None]]:
 
 
 def test_an_unclean_stop_loses_nothing_that_was_written() -> None:
-    """After a kill every acknowledged record is there, and indexes are rebuilt."""
+    """After a kill the log has every acknowledged record, and indexes are rebuilt."""
     disk = MemoryDisk()
     written(disk, 40, SMALL)
     disk.processes_died()
@@ -50,7 +50,7 @@ def test_an_unclean_stop_loses_nothing_that_was_written() -> None:
 
 
 def test_every_torn_tail_is_cut_and_reported() -> None:
-    """A torn last batch is truncated wherever it is torn, and this is reported."""
+    """A torn last batch is truncated wherever it is torn, and the truncation is reported."""
     disk = MemoryDisk()
     written(disk, 3)
     whole = disk.read_file(LOG)
@@ -181,7 +181,7 @@ def test_damaged_indexes_are_made_anew(suffix: str, damage: str, base: int) -> N
 
 
 def test_leftovers_are_swept() -> None:
-    """Indexes without a log and files of an unfinished compaction are removed, others stay."""
+    """Indexes without a log and files of an unfinished compaction are removed; other files stay."""
     disk = MemoryDisk()
     written(disk, 3).close()
     names = ("00000000000000000099.index", "00000000000000000000.log.cleaned", "x.deleted")
@@ -207,7 +207,10 @@ def test_a_log_start_beyond_the_end_begins_anew() -> None:
 
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_crash_point_of_append_and_roll(torn: bool) -> None:
-    """After a crash in any append or roll acknowledged records stay, and at most one more batch."""
+    """After a crash in any append or roll the log has all acknowledged records.
+
+    The log may also have one more batch.
+    """
     points = 0
     for operation in range(500):
         disk = MemoryDisk()

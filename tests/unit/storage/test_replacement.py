@@ -25,7 +25,7 @@ After = Callable[[MemoryDisk, int], None]
 
 
 class Contents(NamedTuple):
-    """What a data directory has: values by topic, whether there are quotas, the cluster id."""
+    """The contents of a data directory: values by topic, presence of quotas, and cluster id."""
 
     values: dict[str, list[bytes | None]]
     has_quotas: bool
@@ -37,7 +37,7 @@ NEW = Contents({"b": [b"new"], "both": [b"new"]}, False, "new")
 
 
 def opened(disk: MemoryDisk, directory: str, cluster_id: str | None = None) -> LogManager:
-    """Open a data directory."""
+    """Return the opened data directory."""
     return LogManager.open(disk, directory, LogConfig(), cluster_id=cluster_id)
 
 
@@ -69,7 +69,7 @@ def prepared() -> MemoryDisk:
 
 
 def read(disk: MemoryDisk) -> Contents:
-    """Return what a broker that starts finds, after it has removed what was deleted."""
+    """Return the contents that a starting broker finds, without files of deleted topics."""
     manager = opened(disk, DATA)
     for _ in manager.remove_deleted():
         pass
@@ -86,7 +86,7 @@ def kill(disk: MemoryDisk, _: int) -> None:
 
 
 def cut(disk: MemoryDisk, seed: int) -> None:
-    """Lose what is not synced, as in a power cut."""
+    """Lose unsynced writes, as in a power cut."""
     disk.power_cut(Random(seed))
 
 
@@ -98,7 +98,7 @@ def restored(disk: MemoryDisk) -> None:
 
 @pytest.mark.parametrize("after", [kill, cut])
 def test_a_crash_at_any_step_leaves_old_or_new_contents(after: After) -> None:
-    """New contents are valid once `commit` has returned, and a start finishes the replacement."""
+    """New contents are valid once `commit` has returned; a start completes the replacement."""
     found: list[bool] = []
     step = 0
     is_done = False
@@ -129,7 +129,7 @@ def test_a_crash_at_any_step_leaves_old_or_new_contents(after: After) -> None:
 
 
 def test_a_second_crash_while_the_start_finishes_the_replacement() -> None:
-    """A start that is killed while it finishes a replacement leaves the rest to the next start."""
+    """If a start is killed during a replacement, the next start completes the replacement."""
     for first in range(2, 24, 3):
         second = 0
         while True:
@@ -150,7 +150,10 @@ def test_a_second_crash_while_the_start_finishes_the_replacement() -> None:
 
 
 def test_an_error_of_the_disk_while_the_start_finishes_the_replacement() -> None:
-    """The start fails and names the directory; the next start finishes the replacement."""
+    """If the disk fails during a replacement, the start fails and names the directory.
+
+    The next start completes the replacement.
+    """
     disk = prepared()
     commit(disk, DATA)
     disk.fail_at(3)
@@ -171,7 +174,7 @@ def test_an_error_of_the_disk_during_the_commit_changes_nothing() -> None:
 
 
 def test_staged_contents_without_commit_are_removed() -> None:
-    """A start removes what a killed restore has copied."""
+    """A start removes the files that a killed restore has copied."""
     disk = prepared()
     assert not is_unfinished(disk, DATA)
     assert read(disk) == OLD

@@ -58,7 +58,7 @@ def test_an_emptied_log_keeps_its_end_over_a_restart() -> None:
 
 
 def test_size() -> None:
-    """Segments are deleted while the rest has at least retention.bytes."""
+    """The oldest segments are deleted while the other segments have at least retention.bytes."""
     log = filled(MemoryDisk(), SMALL._replace(retention_bytes=250, retention_ms=-1))
     deleted = delete_old_segments(log, NOW_MS)
     assert [d.reason for d in deleted] == ["retention.bytes", "retention.bytes"]
@@ -66,7 +66,7 @@ def test_size() -> None:
 
 
 def test_no_limits_keep_everything() -> None:
-    """-1 is no limit, and compacted topics have no retention by age."""
+    """A retention of -1 is no limit, and compacted topics have no retention by age."""
     log = filled(MemoryDisk(), SMALL._replace(retention_ms=-1))
     assert delete_old_segments(log, NOW_MS * 2) == []
     log = filled(MemoryDisk(), SMALL._replace(cleanup_policy=("compact",), retention_ms=1))

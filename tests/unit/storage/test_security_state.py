@@ -38,7 +38,7 @@ def often_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sections_are_kept_apart() -> None:
-    """Sections are kept separately and survive a restart."""
+    """Each section is stored separately and survives a restart."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"host": "*"}])
@@ -69,7 +69,7 @@ def test_entries_are_known_by_what_they_are_about() -> None:
 
 
 def test_a_change_writes_what_it_says() -> None:
-    """A change writes only itself, however many entries there are."""
+    """A change writes only itself, however many entries the state has."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     state.change("acls", put=[{"name": f"topic-{number}"} for number in range(20_000)])
@@ -83,7 +83,7 @@ def test_a_change_writes_what_it_says() -> None:
 
 
 def test_changes_are_merged_now_and_then(often_rewritten: None) -> None:
-    """Changes are merged so that superseded ones do not accumulate."""
+    """Changes are merged so that superseded changes do not accumulate."""
     disk = _disk()
     state = SecurityState(disk, "/d")
     for number in range(1_000):
@@ -141,9 +141,9 @@ def _salt(state: SecurityState) -> int:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("power", [False, True])
 def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> None:
-    """After any crash acknowledged changes are there, and at most the change in progress.
+    """After any crash acknowledged changes are present, and at most the change in progress.
 
-    The next broker continues.
+    The next broker can make further changes.
     """
     for operation in range(1_000):
         disk, acknowledged = _disk(), [-1]
@@ -174,7 +174,7 @@ def test_every_crash_keeps_what_was_acknowledged(torn: bool, power: bool) -> Non
 @pytest.mark.usefixtures("often_rewritten")
 @pytest.mark.parametrize("torn", [False, True])
 def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
-    """A refused change has no effect; the next change is kept, also after a restart."""
+    """A refused change has no effect; the next change is stored, also after a restart."""
     for operation in range(1_000):
         disk, acknowledged = _disk(), [-1]
         state = SecurityState(disk, "/d")
@@ -210,7 +210,10 @@ def test_every_failure_leaves_the_state_as_it_was(torn: bool) -> None:
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
-    """A damaged file stops the start with its name, so that no ACL is lost silently."""
+    """A damaged file stops the start with an error that names the file.
+
+    No ACL is thus lost silently.
+    """
     (tmp_path / SECURITY_FILE).write_text(contents)
     with pytest.raises(StorageError, match=r"security\.json is damaged"):
         SecurityState(LocalDisk(), str(tmp_path))
@@ -227,7 +230,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, contents: str) -> None:
     ],
 )
 def test_damaged_changes_are_named(tmp_path: Path, line: str) -> None:
-    """A damaged change stops the start with its line.
+    """A damaged change stops the start with an error that names the line.
 
     This includes the last change, which was acknowledged.
     """

@@ -30,7 +30,7 @@ def test_a_snapshot_is_found_again() -> None:
 
 
 def test_an_empty_log_has_a_snapshot_too() -> None:
-    """An empty log, without a last batch, can have a snapshot too."""
+    """An empty log, which has no last batch, can also have a snapshot."""
     disk = MemoryDisk()
     log = written(disk)
     log.truncate_to(0)
@@ -51,7 +51,7 @@ def test_a_stale_snapshot_is_passed_over() -> None:
 
 
 def test_another_version_is_passed_over() -> None:
-    """Contents or frames of another version are ignored."""
+    """A snapshot whose contents or frame have another version is ignored."""
     disk = MemoryDisk()
     log = written(disk)
     assert load_state(log, 8) is None
@@ -61,7 +61,7 @@ def test_another_version_is_passed_over() -> None:
 
 @pytest.mark.parametrize("position", range(2, 36))
 def test_a_flipped_byte_is_seen(position: int) -> None:
-    """The checksum covers every byte."""
+    """The checksum of a snapshot covers every byte."""
     disk = MemoryDisk()
     log = written(disk)
     flip(disk, PATH, position)
@@ -83,7 +83,7 @@ def test_a_half_written_snapshot_is_passed_over() -> None:
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("power", [False, True])
 def test_every_crash_point_of_a_snapshot(torn: bool, power: bool) -> None:
-    """After a crash in any operation there is a valid new snapshot or none, and the log."""
+    """After a crash in any operation the log is intact, with a valid new snapshot or none."""
     walked = 0
     while True:
         disk = MemoryDisk()

@@ -51,7 +51,7 @@ def test_a_change_is_one_line_whatever_there_is() -> None:
 
 
 def test_everything_is_found_again() -> None:
-    """Topics with configs and leadership, unfinished deletions and producer ids are kept."""
+    """Topics with configs and leadership, unfinished deletions and producer ids are read again."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     led = record("led")._replace(leadership=(PartitionLeadership(1, 3, (1, 2)),))
@@ -100,7 +100,7 @@ def test_reading_changes_nothing() -> None:
     ],
 )
 def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
-    """A damaged complete last line stops the start, because it was acknowledged.
+    """A damaged complete last line stops the start, because the line was acknowledged.
 
     The error has the line number and the reason.
     """
@@ -112,7 +112,7 @@ def test_a_damaged_last_line_stops_the_start(tail: bytes, why: str) -> None:
 
 
 def test_a_damaged_line_stops_the_start() -> None:
-    """A damaged line before the last stops the start, because it was acknowledged."""
+    """A damaged line before the last line stops the start, because it was acknowledged."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record("a")])
@@ -147,7 +147,7 @@ def test_an_old_file_is_read_and_replaced() -> None:
 
 
 def test_a_mostly_dead_file_is_compacted() -> None:
-    """After many changes the file is compacted in steps; changes meanwhile are kept."""
+    """After many changes the file is compacted in steps, without losing concurrent changes."""
     disk = fresh()
     catalogue = TopicCatalogue(disk, "data")
     catalogue.put([record(f"t{number}") for number in range(1500)])

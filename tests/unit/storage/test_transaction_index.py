@@ -186,7 +186,7 @@ def test_a_damaged_index_is_made_anew(damage: str, clean: bool) -> None:
 
 
 def test_truncation_forgets_what_ended_behind_it() -> None:
-    """Truncating anywhere keeps the transactions that ended before, and reopens the others."""
+    """Truncating at any offset keeps transactions that ended below it, and reopens all others."""
     for offset in range(14):
         for config in (SMALL, LogConfig()):
             disk = MemoryDisk()
@@ -229,9 +229,9 @@ def test_the_last_stable_offset_is_not_below_the_log_start() -> None:
 
 
 def test_transactional_commits_of_offsets_hold_the_last_stable_offset() -> None:
-    """Transactional offset commits, without a sequence, hold the last stable offset too.
+    """Transactional offset commits, which have no sequence, hold the last stable offset.
 
-    Such records are in `__consumer_offsets`; snapshots have them as well.
+    Such records are in `__consumer_offsets`; snapshots include them.
     """
     disk = MemoryDisk()
     log = open_log(disk)
@@ -261,7 +261,7 @@ def test_many_entries_are_found_by_search() -> None:
 
 
 def test_a_disk_that_is_full_for_a_while() -> None:
-    """An entry that cannot be written still counts and is written later.
+    """An entry that cannot be written is still used, and is written later.
 
     Until then a flush fails.
     """

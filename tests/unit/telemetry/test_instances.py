@@ -121,7 +121,7 @@ def test_expired_instances_are_forgotten_with_the_next_new_one() -> None:
 def test_the_least_recently_used_instance_goes_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If there are too many instances, the least recently used one is removed."""
+    """If there are too many instances, the least recently used instance is removed."""
     monkeypatch.setattr(instances, "MOST_INSTANCES", 3)
     world = World()
     ids = [world.get(connection=number)[1] for number in range(3)]
@@ -135,7 +135,7 @@ def test_the_least_recently_used_instance_goes_where_there_are_too_many(
 def test_a_changed_subscription_makes_a_new_instance() -> None:
     """A changed subscription makes a new instance, which may request and push at once.
 
-    Its attributes are those of its first request.
+    The new instance has the attributes of its first request.
     """
     world = World()
     _, instance_id = world.get()
@@ -172,7 +172,7 @@ def test_subscriptions_are_matched_in_steps() -> None:
 
 
 def test_an_instance_that_two_requests_ask_for_is_made_once() -> None:
-    """Two concurrent requests for an instance create it once."""
+    """Two concurrent requests for an instance create the instance once."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     first = world.instances.get(ID, ATTRIBUTES, "a", NOW_MS)
@@ -209,7 +209,7 @@ def test_a_client_that_disconnects_meanwhile_leaves_no_instance(
 
 
 def test_the_reset_forgets_instances_and_subscriptions() -> None:
-    """A reset drops instances and subscriptions."""
+    """A reset drops all client instances and all subscriptions."""
     world = World()
     world.configs.set({"s": {"metrics": "a"}})
     _, instance_id = world.get()

@@ -53,7 +53,10 @@ def test_the_oldest_pushes_go_where_there_are_too_many(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("compression", COMPRESSED)
 def test_metrics_may_be_as_large_as_the_limit(compression: Compression) -> None:
-    """Metrics may be exactly as large as the limit; larger ones, also bombs, are refused fast."""
+    """Metrics may be exactly as large as the limit; larger metrics are refused quickly.
+
+    This includes decompression bombs.
+    """
     for count in (0, 1, 100_000):
         data = bytes(count)
         assert decompressed(compression, compress(compression, data), 100_000) == data

@@ -19,7 +19,7 @@ APPENDS = 60
 
 
 def open_manager(directory: Path, **settings: str) -> LogManager:
-    """Open the data directory on the real file system."""
+    """Return the opened data directory on the real file system."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
     defaults = LogConfig().overridden(named)
     return LogManager.open(LocalDisk(durable=False), str(directory), defaults, now_ms=NOW_MS)

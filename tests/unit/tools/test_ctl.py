@@ -225,7 +225,7 @@ def test_the_exit_code_of_a_refused_request(
     status: int,
     code: int,
 ) -> None:
-    """What the broker calls a wrong argument ends with 2, any other failure of any verb with 1."""
+    """An argument that the broker refuses gives exit code 2; any other failure gives 1."""
 
     def refuse(*_: Any, **_options: Any) -> Any:
         raise BrokerError("no\nand no", status)
@@ -249,7 +249,7 @@ def test_the_exit_code_of_a_refused_request(
 def test_similar_names_are_proposed(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
 ) -> None:
-    """An unknown command, verb or option is answered with a similar one, or with those known."""
+    """For an unknown command, verb or option `ctl` proposes a similar one or lists all."""
     with pytest.raises(SystemExit) as raised:
         ctl.main(arguments)
     assert raised.value.code == 2
@@ -286,7 +286,7 @@ def test_times_are_read(text: str, at_ms: int) -> None:
 def test_a_time_is_an_option_with_and_without_its_unit(
     sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--since 10m` is `--since-ms` of the broker's time; fields of a body are read alike."""
+    """`--since 10m` sets `--since-ms` from the broker's time; fields of a body are parsed alike."""
     monkeypatch.setattr(ctl, "_now_ms", lambda _: NOW_MS)
     assert ctl.main(["groups", "rebalances", "g", "--since", "10m", "--until-ms", "7"]) == 0
     reset = ["offsets", "reset", "g", "--to", "timestamp", "--timestamp"]
@@ -307,7 +307,7 @@ def test_produce_writes_text_by_default(sent: Sent) -> None:
 
 
 def test_times_and_stories_are_printed_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    """Times are in UTC with their ages, durations have units, and accounts are texts in lines."""
+    """Times are printed in UTC with their age, durations with units, rebalances as text."""
     account = {"trigger": "member joined", "generation": 3, "members_after": 2, "x": {}}
     rebalance = {
         "group": "g",
@@ -372,7 +372,7 @@ def test_no_printer_writes_terminal_escapes(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_every_field_in_ms_is_a_time_or_a_duration() -> None:
-    """The meaning of each field tells whether it is a duration; others are times."""
+    """The documented meaning of a field in ms tells whether it is a duration or a time."""
     fields: dict[str, str] = {}
     for route in ROUTES:
         for shape in filter(None, (route.response, route.body)):

@@ -56,7 +56,7 @@ def test_an_error_in_what_is_held_is_not_hidden(interrupts: Interrupts) -> None:
 
 
 def test_the_handler_of_before_is_back_in_the_end() -> None:
-    """The previous handler is restored at the end."""
+    """The previous handler of SIGINT is restored at the end."""
     before = signal.getsignal(signal.SIGINT)
     made = Interrupts()
     assert signal.getsignal(signal.SIGINT) != before

@@ -127,7 +127,7 @@ def test_an_interrupted_compaction_is_finished_in_the_copy(data: Path, tmp_path:
 
 
 def test_a_deleted_topic_does_not_come_back(data: Path, tmp_path: Path) -> None:
-    """A topic that was deleted before the logs are copied is left out."""
+    """A topic that is deleted before the logs are copied is left out of the snapshot."""
     manager = open_manager(data)
     manager.create_topic("gone", bytes(15) + b"\x01", 1, {})
     manager.close()

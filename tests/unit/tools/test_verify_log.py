@@ -34,7 +34,10 @@ def data(whole: Path, tmp_path: Path) -> Path:
 
 
 def test_what_our_storage_wrote_is_whole(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Segments of all codecs, indexes, snapshots and checkpoints pass and are counted."""
+    """Segments of all codecs, indexes, snapshots and checkpoints pass `verify-log`.
+
+    The output counts partitions, batches and records.
+    """
     assert run("verify-log", whole) == 0
     out = capsys.readouterr().out
     assert out.startswith("2 partitions, ")
@@ -54,7 +57,7 @@ def test_a_partition_can_be_checked_alone(whole: Path, capsys: pytest.CaptureFix
 
 
 def test_what_kafka_wrote_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Kafka's segments pass; their missing indexes are a note."""
+    """Kafka's segments pass `verify-log`; their missing indexes are notes."""
     assert run("verify-log", SEGMENTS) == 0
     out = capsys.readouterr().out
     assert "6 partitions, 6 segments, 77 batches, 102 records, 14769 bytes" in out
@@ -62,7 +65,7 @@ def test_what_kafka_wrote_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_compacted_log_is_whole(tmp_path: Path) -> None:
-    """A compacted log, with gaps and rebuilt indexes, passes."""
+    """A compacted log, with gaps and rebuilt indexes, passes `verify-log`."""
     manager = open_manager(tmp_path, internal_segment_bytes="2048", index_interval_bytes="128")
     manager.create_topic("t", TOPIC_ID, 1, {"cleanup.policy": "compact"})
     log = manager.log("t", 0)
@@ -116,7 +119,7 @@ def rewrite_first_batch(data: Path, position: int, contents: bytes) -> None:
 
 
 def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
-    """Invalid batches with a valid CRC are found.
+    """Invalid batches with a valid CRC are reported.
 
     The errors are a largest timestamp of -1 (sarama before 1.45.1), a wrong count, and an
     undecodable payload.
@@ -136,7 +139,7 @@ def test_batches_that_were_stored_unchecked_are_found(data: Path) -> None:
 def test_offsets_that_do_not_rise_are_wrong_in_a_compressed_batch(
     codec: str, tmp_path: Path
 ) -> None:
-    """Offsets that do not rise are an error only in a compressed batch, else a note.
+    """Offsets that do not rise are an error in a compressed batch, and otherwise a note.
 
     Kafka and this broker accept any offsets in an uncompressed batch.
     """

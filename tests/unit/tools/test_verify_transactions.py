@@ -60,7 +60,7 @@ def index_of(directory: Path) -> Path:
 
 
 def test_what_is_whole_passes(data: Path) -> None:
-    """Intact logs pass, before and after compaction."""
+    """Intact transactional logs pass `verify-log`, before and after compaction."""
     assert errors(data) == []
     assert LogVerification(data).run().index_entries > 10
 
@@ -127,7 +127,7 @@ def test_entries_out_of_order_and_torn(data: Path) -> None:
 
 
 def test_a_snapshot_has_the_transactions(data: Path, tmp_path: Path) -> None:
-    """The copy has the same aborted and open transactions for readers."""
+    """A snapshot has the same aborted and open transactions for readers as its source."""
     assert run("snapshot", "--data-dir", data, tmp_path / "copy") == 0
     assert run("restore", tmp_path / "copy", "--data-dir", tmp_path / "back") == 0
     logs = [open_manager(one).log("t", 0) for one in (data, tmp_path / "back")]

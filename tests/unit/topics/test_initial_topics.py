@@ -88,7 +88,7 @@ def test_entries_that_are_refused(text: str, problem: str) -> None:
 
 
 def test_too_many_replicas_are_one_warning() -> None:
-    """Too many replicas give one warning with the topics; enough brokers give no warning."""
+    """Too many replicas give one warning that names the topics; enough brokers give none."""
     text = "orders:3:1,audit:1:2,log:1:3"
     (doubt,) = initial_topic_doubts(config(text))
     assert doubt.startswith("KAFKA_CREATE_TOPICS: audit, log cannot have more replicas than the 1")

@@ -9,7 +9,7 @@ CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "...", "__consumer_offsets"])
 def test_a_legal_name_has_no_error(name: str) -> None:
-    """A name has up to 249 ASCII letters, digits, dots, underscores and dashes."""
+    """A topic name has up to 249 ASCII letters, digits, dots, underscores and dashes."""
     assert name_error(name) is None
 
 
@@ -46,7 +46,7 @@ def test_dot_and_underscore_are_the_same_for_collisions() -> None:
 
 
 def test_internal_topics_are_the_brokers_own() -> None:
-    """The offsets and transaction topics are internal, topics with similar names are not."""
+    """The offsets and transaction topics are internal; topics with similar names are not."""
     assert is_internal("__consumer_offsets")
     assert is_internal("__transaction_state")
     assert not is_internal("__mine")

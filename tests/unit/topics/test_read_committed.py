@@ -119,7 +119,7 @@ def parked(made: MemoryBroker, offset: int) -> SentRequest:
 def test_a_waiting_reader_is_answered_by_the_marker(broker: MemoryBroker) -> None:
     """A delayed fetch at an open transaction is completed by the marker, not by other records.
 
-    The response lists the transactions that were aborted meanwhile.
+    The response lists the transactions that were aborted during the wait.
     """
     call = parked(broker, 8)
     take(broker, "")

@@ -67,13 +67,13 @@ def batch(*values: bytes, size: int = 1, codec: Compression = Compression.NONE) 
 
 @pytest.mark.parametrize("codec", list(Compression))
 def test_traceparents_of_all_compressions(codec: Compression) -> None:
-    """The values are found in each compression, each once."""
+    """Trace contexts are found in batches of each compression, each trace context once."""
     request = produce(batch(b"1", b"2", b"1", codec=codec), batch(b"3", codec=codec))
     assert traceparents(request) == ["1", "2", "3"]
 
 
 def test_limits_of_traceparents() -> None:
-    """Large batches, decompression bombs, damaged batches and many values are left out."""
+    """Large batches, decompression bombs and damaged batches are skipped; links are limited."""
     large = batch(b"1", size=MOST_BYTES)
     bomb = batch(b"1", size=MOST_BYTES * 4, codec=Compression.ZSTD)
     assert len(bomb) < 10_000
@@ -108,7 +108,7 @@ class Read(list[Any]):
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
 def test_work_for_traceparents_is_bounded(codec: Compression) -> None:
-    """Of a request with very many batches, partitions or topics only the first ones are read."""
+    """If a request has very many batches, partitions or topics, only the first ones are read."""
     small = batch(b"1", codec=codec)
     request = produce(*[small] * 1000)
     partitions = request.topic_data[0].partition_data = Read(request.topic_data[0].partition_data)
@@ -121,7 +121,7 @@ def test_work_for_traceparents_is_bounded(codec: Compression) -> None:
 
 
 def test_headers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 5 000 headers of a request are read, and none of a record with 64 or more."""
+    """At most 5 000 headers per request are read; records with 64 or more headers are skipped."""
     read: list[int] = []
 
     def counted(data: memoryview, position: int) -> Any:
@@ -140,7 +140,7 @@ def test_headers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compressed and the decompressed bytes of all batches use up one limit."""
+    """The compressed and decompressed bytes of all batches count towards one limit."""
     sizes = []
 
     def decompressed(codec: Compression, data: bytes, limit: int) -> bytes:
@@ -189,7 +189,7 @@ def call_of(spec: ApiSpec, request: Message, answered: list[int] | None = None) 
 
 
 async def test_a_span_ends_before_the_response_is_sent() -> None:
-    """The time for the next requests of the connection is not part of the span."""
+    """A request's span ends before the response is sent."""
     spec = SPEC_BY_NAME["OffsetCommit"]
     tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
     new_call, _ = tracing.counter(None, 0).counted(spec, spec.max_version, None)
@@ -228,7 +228,7 @@ async def test_a_bug_in_tracing_fails_no_request(
 
 
 async def test_a_bug_in_tracing_fails_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebalance whose span cannot be made is explained as without tracing."""
+    """If the span of a rebalance cannot be made, the rebalance is still recorded."""
     tracing = Tracing(TracingOptions("http://127.0.0.1:1", 1))
     monkeypatch.setattr(Tracing, "_rebalanced", lambda *_: [][0])
     explained: list[Any] = []
@@ -256,7 +256,10 @@ def answer(
 
 
 def test_the_request_of_each_cause() -> None:
-    """A join links to the join, a leave to the leave, an expiry to the last sign of life."""
+    """The request behind a rebalance is the member's last join or leave, as its cause requires.
+
+    A member that expired or never rejoined is linked to its last request that kept it alive.
+    """
     requests = Members()
     assert requests.cause("g", cause(Trigger.MEMBER_JOINED)) is None
     for number, kind in enumerate((JOIN, ALIVE, LEAVE), start=1):
@@ -277,7 +280,7 @@ def test_the_request_of_each_cause() -> None:
 
 
 def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The members whose last request is oldest are forgotten."""
+    """If there are too many members, the members with the oldest last request are forgotten."""
     monkeypatch.setattr(members, "MOST_MEMBERS", 2)
     requests = Members()
     for name in ("a", "b", "a", "c"):
@@ -289,7 +292,7 @@ def test_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_refused_requests_are_forgotten() -> None:
-    """A request counts while it is in progress; afterwards only if it was not refused."""
+    """A request in progress is a possible cause; a finished request only if it was not refused."""
     requests = Members()
     left = cause(Trigger.MEMBER_LEFT)
     answer(requests, "m", JOIN, 1)
@@ -307,7 +310,7 @@ def test_refused_requests_are_forgotten() -> None:
 
 
 async def test_attributes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long ids and reasons are cut, also with variables of OpenTelemetry that allow more."""
+    """Long ids and reasons are truncated, even if OpenTelemetry's variables allow more."""
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "100000")
     export = Export(TracingOptions("http://127.0.0.1:1", 1), "1", lambda *_: None)
     for tracer in (export.requests, export.always):
@@ -357,7 +360,7 @@ async def test_attributes_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=range(8),
 )
 def test_kinds_of_requests(api: str, request_: Any, kind: str | None, ids: list[str]) -> None:
-    """Requests of members join, leave, or keep a member alive."""
+    """A member's request is a join, a leave, or a sign of life; a Produce is none of these."""
     assert kind_of(api, request_) == kind
     assert member_ids(request_) == ids
 
@@ -374,7 +377,7 @@ def test_members_of_leave_group() -> None:
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the packages the start fails with one line that names what to install."""
+    """Without the tracing packages the start fails with one line that names what to install."""
     assert missing_packages() == []
     assert read_options("http://h:4318/", 0.5) == ("http://h:4318", 0.5)
     assert read_options("", 1) == (None, 1)

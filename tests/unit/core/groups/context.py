@@ -64,7 +64,7 @@ class Member:
         self.joins: list[Answer] = []
 
     def join(self, **changes: Any) -> Answer:
-        """Send JoinGroup once; keyword arguments replace fields of the request."""
+        """Send JoinGroup and return the answer; keyword arguments replace fields of the request."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "session_timeout_ms": self.session_ms,
@@ -105,7 +105,7 @@ class Member:
         version: int = 3,
         **changes: Any,
     ) -> Answer:
-        """Send SyncGroup."""
+        """Send SyncGroup and return the answer."""
         return self.broker.send(self.sync_request(assignments, **changes), version)
 
     def sync_request(
@@ -129,7 +129,7 @@ class Member:
         return self.send_heartbeat(**changes).error
 
     def send_heartbeat(self, **changes: Any) -> Answer:
-        """Send Heartbeat."""
+        """Send Heartbeat and return the answer."""
         fields: dict[str, Any] = {
             "group_id": GROUP,
             "generation_id": self.generation,
@@ -160,7 +160,10 @@ def leave(
     reason: str | None = None,
     group_id: str = GROUP,
 ) -> Answer:
-    """Send LeaveGroup for (member id, instance id) pairs; up to v2 only for the first member id."""
+    """Send LeaveGroup for (member id, instance id) pairs; return the answer.
+
+    Up to version 2 only the first member id is sent.
+    """
     request = LeaveGroupRequest(
         group_id=group_id,
         member_id=identities[0][0] if identities and version < 3 else "",
@@ -176,7 +179,10 @@ def leave(
 def commit_answer(
     broker: OneGroupBroker, *offsets: Offset, version: int = 7, **changes: Any
 ) -> Answer:
-    """Send OffsetCommit of (topic, partition, offset[, metadata]); standalone by default."""
+    """Send OffsetCommit of (topic, partition, offset[, metadata]); return the answer.
+
+    By default the commit is standalone.
+    """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic, partition, offset, *rest in offsets:
         topics.setdefault(topic, []).append(
@@ -251,7 +257,7 @@ class GroupContext:
         return Member(self.broker, name, **options)
 
     def completing(self, *names_or_members: str | Member, **options: Any) -> list[Member]:
-        """Let all members join one generation, without syncing."""
+        """Let all members join one generation without syncing; return the members."""
         members = [
             self.member(one, **options) if isinstance(one, str) else one for one in names_or_members
         ]
@@ -268,7 +274,10 @@ class GroupContext:
         return members
 
     def stable(self, *names_or_members: str | Member, **options: Any) -> list[Member]:
-        """Let all members join and sync; each gets the assignment b"asg-<name>"."""
+        """Let all members join and sync; return the members.
+
+        Each member gets the assignment b"asg-<name>".
+        """
         members = self.completing(*names_or_members, **options)
         self.sync_all(members)
         return members
@@ -299,12 +308,12 @@ class GroupContext:
 
     @property
     def generation(self) -> int:
-        """The generation of the group, which must exist."""
+        """Return the generation of the group, which must exist."""
         assert self.broker.group is not None
         return self.broker.group.generation_id
 
     @property
     def state(self) -> str:
-        """The state in DescribeGroups."""
+        """Return the state in DescribeGroups."""
         state: str = self.broker.describe().group_state
         return state

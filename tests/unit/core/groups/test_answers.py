@@ -41,7 +41,7 @@ def unloaded() -> OneGroupBroker:
 
 
 def test_a_commit_refused_as_a_whole() -> None:
-    """A refused commit has its error on every existing partition; other partitions are unknown."""
+    """A refused commit has the error on every existing partition; other partitions are unknown."""
     partitions = [OffsetCommitRequestPartition(partition_index=index) for index in (0, 2, 3)]
     topics = [OffsetCommitRequestTopic(name="three", partitions=partitions)]
     request = OffsetCommitRequest(group_id="g", topics=topics)
@@ -54,7 +54,7 @@ def test_a_commit_refused_as_a_whole() -> None:
 
 
 def test_a_fetch_refused_as_a_whole() -> None:
-    """A refused fetch has its error per partition (v1), at the top (v2-7) or per group (v8+)."""
+    """A refused fetch has the error per partition (v1), at the top (v2-7), or per group (v8+)."""
     broker = unloaded()
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=[0, 3])
     request = OffsetFetchRequest(group_id="g", topics=[topic])

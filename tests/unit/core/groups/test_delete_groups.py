@@ -104,7 +104,7 @@ def test_delete_of_a_group_with_members(state: str) -> None:
 
 
 def test_delete_that_cannot_be_written() -> None:
-    """If the deletion cannot be written, the mapped error is returned and the group stays."""
+    """If a deletion cannot be written, the coordinator error is returned and the group stays."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     context.broker.append_error = lambda: E.NOT_LEADER_OR_FOLLOWER

@@ -12,7 +12,7 @@ from tests.harness.one_group import blank_group
 
 @pytest.mark.parametrize("kind", GroupKind)
 def test_a_group_of_another_kind_has_the_same_offsets(kind: GroupKind) -> None:
-    """The new group takes over the offsets and `is_new` of the replaced group, and nothing else."""
+    """The new group takes over the old group's offsets and `is_new`, and nothing else."""
     group = blank_group("g")
     group.restore("t", {0: CommittedOffset(5, -1, "", 0)})
     other = in_place_of(kind, group)

@@ -81,7 +81,7 @@ def test_the_task_assignor_pauses() -> None:
 
 
 def test_a_consumer_group_of_very_many_topics() -> None:
-    """The heartbeat is answered after its steps; other requests of the group wait."""
+    """The heartbeat is answered after its steps; other requests of the same group wait."""
     context = ConsumerContext(MANY)
     a, b = context.member("a", *MANY), context.member("b", *MANY)
     with context.broker.one_drain():
@@ -155,7 +155,7 @@ def test_members_of_very_many_topics_leave_and_are_fenced(
 ) -> None:
     """The remaining topics are hashed in steps when a member leaves or is fenced.
 
-    Only the first member subscribes to its topics.
+    The hash changes when the first member leaves, the only subscriber of one of the topics.
     """
     context = context_type(MANY)
     topics = list(MANY)
@@ -195,7 +195,7 @@ def test_a_group_of_many_members_changes_its_protocol() -> None:
 
 
 def test_a_large_write_that_the_log_refuses() -> None:
-    """If the log refuses a large write, the heartbeat gets the error and nothing changes."""
+    """If the log refuses a large write, the heartbeat gets the error and the group is unchanged."""
     context = ConsumerContext(MANY)
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS
     assert context.member("a", *MANY).join().error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -50,7 +50,10 @@ def test_a_generation_of_an_unknown_group(version: int, error: ErrorCode) -> Non
 
 
 def test_unknown_topics_and_partitions_are_refused_alone() -> None:
-    """Only unknown topics and partitions are refused; if all are unknown, no group is created."""
+    """OffsetCommit refuses only unknown topics and partitions.
+
+    If all of them are unknown, no group is created.
+    """
     context = GroupContext()
     broker = context.broker
     assert commit(broker, ("nope", 0, 1), ("one", 1, 1)) == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
@@ -83,7 +86,7 @@ def test_unknown_topics_and_partitions_are_refused_alone() -> None:
     ],
 )
 def test_who_may_commit(state: str, changes: dict[str, Any], error: ErrorCode) -> None:
-    """Members of the generation may commit outside of the sync phase, and any client in Empty."""
+    """Members of the generation may commit outside of the sync phase, any client in Empty."""
     context = GroupContext()
     if state == "empty":
         member = context.empty()
@@ -96,7 +99,7 @@ def test_who_may_commit(state: str, changes: dict[str, Any], error: ErrorCode) -
 
 
 def test_the_member_error_wins_over_the_size_of_metadata() -> None:
-    """An unknown member gets its error even if its metadata is too long."""
+    """An unknown member gets UNKNOWN_MEMBER_ID even if the metadata is too long."""
     context = GroupContext()
     context.stable("A")
     errors = commit(
@@ -129,7 +132,7 @@ def test_long_metadata_is_refused_for_its_partition() -> None:
 def test_any_offset_is_stored_and_the_last_one_wins() -> None:
     """Negative, huge and falling offsets are accepted.
 
-    If a request has two offsets for a partition, the second offset counts.
+    If a request has two offsets for a partition, the second offset is stored.
     """
     context = GroupContext()
     commit(context.broker, ("many", 0, -1), ("many", 1, 2**63 - 1), ("many", 2, 9), ("many", 2, 3))
@@ -177,7 +180,7 @@ def test_a_commit_is_one_batch() -> None:
 
 
 def test_commits_keep_a_member_alive() -> None:
-    """An accepted commit renews the session in Stable; a refused one does not."""
+    """An accepted commit renews the session in Stable; a refused commit does not."""
     context = GroupContext()
     (a,) = context.stable("A")
     for offset in range(5):
@@ -205,7 +208,7 @@ def test_commits_keep_a_member_alive() -> None:
     ],
 )
 def test_a_commit_that_cannot_be_written(append_error: ErrorCode, error: ErrorCode) -> None:
-    """If a commit cannot be written, it gets the mapped error and leaves no group behind."""
+    """If a commit cannot be written, it gets the coordinator error and creates no group."""
     context = GroupContext()
     context.broker.append_error = lambda: append_error
     errors = commit(context.broker, ("many", 0, 1), ("many", 1, 1, "x" * 5000), ("nope", 0, 1))
@@ -234,7 +237,7 @@ def test_a_retention_beyond_all_time_is_over_at_once() -> None:
 
 
 def test_a_plain_commit_is_written_as_version_4() -> None:
-    """A plain commit is a record of version 4, with leader epoch and commit time."""
+    """A plain commit is a record of version 4 with leader epoch and commit time."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     assert (context.broker.log[-1][1] or b"")[:2] == b"\0\4"

@@ -19,7 +19,7 @@ E = ErrorCode
 
 
 def test_offset_delete_of_a_standalone_group() -> None:
-    """Stored offsets get tombstones; the group stays even without offsets."""
+    """Deleted offsets get tombstones; the group stays even without offsets."""
     context = GroupContext()
     broker = context.broker
     commit(broker, ("one", 0, 1), ("three", 0, 2), ("three", 1, 3))
@@ -43,7 +43,7 @@ def test_offset_delete_of_a_standalone_group() -> None:
 
 
 def test_offset_delete_refused_as_a_whole() -> None:
-    """Unknown groups, members of another protocol type and moved groups are refused."""
+    """OffsetDelete of an unknown, moved or differently typed group is refused."""
     context = GroupContext()
     broker = context.broker
     assert offset_delete(broker, ("one", 0)).error_code == E.GROUP_ID_NOT_FOUND
@@ -57,7 +57,7 @@ def test_offset_delete_refused_as_a_whole() -> None:
 
 
 def test_offset_delete_needs_a_group_id() -> None:
-    """The empty group id is refused, although commits accept it."""
+    """OffsetDelete refuses the empty group id, although OffsetCommit accepts it."""
     context = GroupContext()
     offset_delete(context.broker, ("one", 0))
     request: Any = context.broker.answers[-1].request
@@ -75,7 +75,7 @@ def test_offset_delete_needs_a_group_id() -> None:
 def test_offset_delete_of_subscribed_topics(
     metadata: bytes, one: ErrorCode, three: ErrorCode
 ) -> None:
-    """Subscribed topics keep their offsets; with an unreadable subscription, all topics do so."""
+    """Offsets of subscribed topics stay; with an unreadable subscription all offsets stay."""
     context = GroupContext()
     (a,) = context.stable("A", protocols=[("range", metadata)])
     a.commit(("one", 0, 1), ("three", 0, 2))
@@ -87,7 +87,7 @@ def test_offset_delete_of_subscribed_topics(
 
 
 def test_offset_delete_that_cannot_be_written() -> None:
-    """If the deletion cannot be written, it gets the mapped error, and the offsets stay."""
+    """If a deletion cannot be written, it gets the coordinator error, and the offsets stay."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 1))
     context.broker.append_error = lambda: E.KAFKA_STORAGE_ERROR

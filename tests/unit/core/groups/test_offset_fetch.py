@@ -23,7 +23,7 @@ E = ErrorCode
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_fetch_named_partitions(version: int) -> None:
-    """Without a commit the offset is -1 without an error, also for unknown topics and groups."""
+    """OffsetFetch without a commit returns -1 and no error, also for unknown topics and groups."""
     context = GroupContext()
     for expected in (-1, 7):
         response = fetch(context.broker, "three", 0, 2, -1, version=version)
@@ -85,7 +85,7 @@ def test_an_answer_is_kept_until_an_offset_changes() -> None:
 
 
 def test_a_kept_answer_is_whole_after_its_request_is_disposed() -> None:
-    """A cached response stays whole when its request is disposed: they share no list."""
+    """A cached response stays complete after its request is disposed: no list is shared."""
     context = GroupContext()
     commit(context.broker, ("three", 1, 8))
     answers = []

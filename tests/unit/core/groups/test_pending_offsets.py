@@ -25,7 +25,7 @@ def stored(offsets: CommittedOffsets) -> int | None:
 
 
 def play(events: str) -> CommittedOffsets:
-    """Play records in the order of the log; the n-th event commits offset n.
+    """Play records in the order of the log and return the offsets; event n commits offset n.
 
     `p` and `q` are in the transactions of P and Q; `P` and `Q` commit, `A` and `B` abort them; `.`
     is a plain commit, `-` a tombstone.
@@ -69,13 +69,13 @@ def play(events: str) -> CommittedOffsets:
     ],
 )
 def test_what_counts_in_the_end(events: str, offset: int | None) -> None:
-    """The last of all committed records in the log counts."""
+    """The committed offset is that of the last committed record in the log."""
     offsets = play(events)
     assert stored(offsets) == offset
 
 
 def test_the_last_committed_record_counts_in_every_order_of_events() -> None:
-    """In every order of two transactions and a plain commit the last committed record counts."""
+    """In every order of two transactions and a plain commit the last committed record wins."""
     for order in set(permutations("pPqQ.")) | set(permutations("pAqQ.")):
         events = "".join(order)
         if events.index("p") > max(events.find("P"), events.find("A")):
@@ -110,7 +110,7 @@ def test_a_commit_to_another_partition_supersedes_nothing() -> None:
 
 
 def test_equal_means_the_same_order() -> None:
-    """States with the pending offsets in another order are not equal: they may end differently."""
+    """States with pending offsets in another order are unequal, as they may end differently."""
     assert play("pq").pending != play("qp").pending
     assert play("p") == play("p")
     assert play("p") != CommittedOffsets()

@@ -88,7 +88,7 @@ def test_what_is_cancelled_never_expires() -> None:
 
 
 def test_cancelled_then_scheduled_before_its_entry_comes_up() -> None:
-    """An operation that is scheduled again keeps its old heap entry as the reminder."""
+    """An operation that is scheduled again reuses its old entry in the heap."""
     purgatory: Purgatory[GroupMetadata] = Purgatory()
     ring = Ring("a")
     purgatory.schedule(ring, 10)

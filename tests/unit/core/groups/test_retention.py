@@ -40,7 +40,7 @@ def long_lived(context: GroupContext, *topics: str, protocol_type: str = "consum
 
 
 def test_a_standalone_group_expires_with_its_last_offset() -> None:
-    """Retention counts from each commit; the last offset and the group end in one batch."""
+    """Retention is counted from each commit; the last offset and the group end in one batch."""
     context = made()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -61,7 +61,7 @@ def test_a_standalone_group_expires_with_its_last_offset() -> None:
 
 
 def test_an_empty_group_expires_by_the_time_it_became_empty() -> None:
-    """Retention of an empty group counts from the time when it became empty."""
+    """Retention of an empty group is counted from the time when the group became empty."""
     context = made()
     member = long_lived(context, "one")
     member.commit(("one", 0, 1))
@@ -76,7 +76,7 @@ def test_an_empty_group_expires_by_the_time_it_became_empty() -> None:
 
 
 def test_an_old_record_does_not_say_since_when_it_is_empty() -> None:
-    """Without the timestamp of v2+ group records, retention counts from the commit."""
+    """Without the timestamp of v2+ group records, retention is counted from the commit."""
     context = made()
     broker = context.broker
     commit(broker, ("one", 0, 1))
@@ -137,7 +137,7 @@ def test_groups_with_members_that_keep_everything(case: str) -> None:
 
 
 def test_an_offset_with_a_time_of_its_own() -> None:
-    """A commit of v2 to v4 with a retention expires by this retention, not by the broker's."""
+    """A commit of v2 to v4 with a retention expires by that retention, not by the broker's."""
     context = made()
     member = long_lived(context, "one")
     changes = {"version": 3, "retention_time_ms": 500}

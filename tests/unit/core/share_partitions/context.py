@@ -84,7 +84,7 @@ class ShareContext:
         )
 
     def load(self) -> ShareContext:
-        """Read the state."""
+        """Read the state and return this context."""
         partition = self.partition
         result = partition.begin_load()
         if result is None:

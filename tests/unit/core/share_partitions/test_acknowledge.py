@@ -53,7 +53,7 @@ def test_all_is_accepted() -> None:
 
 
 def test_types_of_one_batch_each() -> None:
-    """Gaps and rejected records are archived."""
+    """Records acknowledged as gaps or as rejected are archived."""
     context = fetched((0, 4), (5, 9), (10, 14), (15, 19))
     assert context.say((0, 4, RELEASE), (5, 9, REJECT), (10, 14, GAP), (15, 19, ACCEPT)) is None
     assert context.states() == (
@@ -65,7 +65,7 @@ def test_types_of_one_batch_each() -> None:
 
 
 def test_a_type_for_each_offset() -> None:
-    """Adjacent offsets with the same result stay one run."""
+    """Adjacent offsets with the same result form one run."""
     context = fetched((0, 5))
     assert context.say((0, 5, [ACCEPT, ACCEPT, REJECT, RELEASE, GAP, ACCEPT])) is None
     assert context.states() == (
@@ -77,7 +77,7 @@ def test_a_type_for_each_offset() -> None:
 
 
 def test_a_part_of_a_batch() -> None:
-    """Acknowledging a part of a batch leaves the rest acquired under the same lock."""
+    """After a part of a batch is acknowledged, its other records keep their member and lock."""
     context = fetched((0, 9))
     context.advance(10_000)
     assert context.say((3, 5, ACCEPT)) is None
@@ -132,7 +132,7 @@ def test_runs_that_are_alike_again_are_one() -> None:
 
 
 def test_what_is_not_there_is_refused() -> None:
-    """Offsets that were never fetched are refused."""
+    """Acknowledging offsets that were never fetched is refused."""
     context = ShareContext((5, 9)).load()
     context.keep(5)
     context.reload()
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_refused() -> None:
 
 
 def test_what_somebody_else_has_is_refused() -> None:
-    """Records that another member has acquired are refused, wholly or in part."""
+    """An acknowledgement is refused if another member has acquired any of its records."""
     context = fetched((0, 9))
     assert context.say((0, 9, ACCEPT), member="B") == BATCH_OF_ANOTHER
     context.say((0, 4, RELEASE))
@@ -159,7 +159,7 @@ def test_what_somebody_else_has_is_refused() -> None:
 
 
 def test_what_nobody_has_is_refused() -> None:
-    """Records that no member has acquired are refused, also a second time."""
+    """Acknowledging records that no member has acquired is refused, also a second time."""
     context = fetched((0, 4), (5, 9), (10, 14))
     context.say((5, 9, ACCEPT), (10, 14, [2, 2, 2, 1, 1]))
     assert context.say((5, 9, ACCEPT)) == BATCH_IS_NOT_ACQUIRED
@@ -167,7 +167,7 @@ def test_what_nobody_has_is_refused() -> None:
 
 
 def test_all_of_a_request_or_nothing() -> None:
-    """A refused request is rolled back entirely, and nothing is written."""
+    """A refused acknowledgement is rolled back entirely, and nothing is written."""
     context = fetched((0, 4), (5, 9))
     assert context.say((0, 2, ACCEPT), (3, 4, RELEASE), (5, 20, ACCEPT)) == LAST_IS_PAST
     assert context.states() == "0-4:Acquiredx1/A | 5-9:Acquiredx1/A"
@@ -176,7 +176,7 @@ def test_all_of_a_request_or_nothing() -> None:
 
 
 def test_the_same_offset_twice_in_a_request() -> None:
-    """An offset that is acknowledged twice in a request fails the request."""
+    """An acknowledgement that names an offset twice is refused."""
     context = fetched((0, 4))
     assert context.say((0, 2, ACCEPT), (2, 4, ACCEPT)) == OFFSET_IS_NOT_ACQUIRED
     assert context.states() == "0-4:Acquiredx1/A"
@@ -286,7 +286,7 @@ def test_a_lock_that_expires_while_it_is_written_well() -> None:
 
 
 def test_one_of_two_writes_fails() -> None:
-    """A failed write does not affect other written records of the batch."""
+    """A failed write of one batch part does not affect written records of the other parts."""
     context = fetched((0, 9))
     context.persister.is_held = True
     context.say((0, 3, ACCEPT))
@@ -333,7 +333,7 @@ def test_renewed_with_others() -> None:
 
 
 def test_renewing_can_be_forbidden() -> None:
-    """The group's config can forbid renewals."""
+    """A group config can forbid renewals of acquisition locks."""
     context = fetched((0, 4), (5, 9))
     context.settings = context.settings._replace(renew_acknowledge_enable=False)
     assert context.say((0, 4, RENEW)) == NO_RENEWAL
@@ -365,7 +365,7 @@ def test_the_log_begins_later_than_what_is_acknowledged() -> None:
 
 
 def test_only_the_front_of_a_batch_is_left_out() -> None:
-    """If the log start is within an acknowledged range, only the part below is ignored."""
+    """If the log start is within an acknowledged range, offsets below the log start are ignored."""
     context = fetched((0, 9))
     context.partition.move_start_offset(5)
     assert context.say((0, 9, ACCEPT)) is None

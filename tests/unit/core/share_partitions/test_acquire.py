@@ -54,7 +54,7 @@ def test_a_batch_size_of_none_gives_an_empty_batch_first() -> None:
 
 
 def test_batch_size_cuts_only_what_is_acquired() -> None:
-    """The batch size counts only acquired log batches."""
+    """Only acquired log batches use up the batch size."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19)).load()
     assert context.fetch(max_records=6, batch_size=2) == [(0, 4, 1), (5, 9, 1)]
 
@@ -69,7 +69,7 @@ def test_the_limit_of_records_is_soft() -> None:
 def test_record_limit_acquires_exactly_so_many() -> None:
     """In strict mode exactly the record limit is acquired, also within a batch (KIP-1206).
 
-    The rest of the batch is available.
+    The batch's other records stay available.
     """
     context = ShareContext((0, 9), (10, 19)).load()
     assert context.fetch(max_records=4, mode=RECORD_LIMIT) == [(0, 3, 1)]
@@ -90,7 +90,7 @@ def test_record_limit_takes_a_part_of_what_was_given_back() -> None:
 
 
 def test_nothing_to_acquire() -> None:
-    """Nothing is acquired without records, with a limit of 0, or while the partition is inactive.
+    """Nothing is acquired without records, with a limit of 0, or from an inactive partition.
 
     The same holds for a log that ends below the start offset.
     """
@@ -149,7 +149,7 @@ def test_a_part_of_a_batch_comes_again() -> None:
 
 
 def test_a_fetch_from_within_a_batch_takes_it_whole() -> None:
-    """A stored batch within a log batch is acquired entirely."""
+    """A stored batch that lies within a log batch is acquired entirely."""
     context = ShareContext((0, 9))
     context.keep(5, (5, 9, AVAILABLE, 1))
     context.load()
@@ -247,7 +247,7 @@ def test_batches_that_compaction_removed_are_archived() -> None:
 
 
 def test_a_part_that_compaction_removed_is_archived() -> None:
-    """The missing rest of a released batch is archived after compaction."""
+    """After compaction the missing records of a released batch are archived."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.say((0, 4, [ACCEPT, ACCEPT, 2, 2, 2]))
@@ -258,9 +258,9 @@ def test_a_part_that_compaction_removed_is_archived() -> None:
 
 
 def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
-    """If all in-flight records are gone from the log, the start offset moves on.
+    """If all in-flight records are gone from the log, the start offset moves past them.
 
-    Kafka does not move it, because nothing is left to acknowledge.
+    Kafka does not move it, because no records are left to acknowledge.
     """
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 9), (10, 19), settings=settings).load()
@@ -274,7 +274,7 @@ def test_all_that_may_be_in_flight_is_gone_from_the_log() -> None:
 
 
 def test_all_that_may_be_in_flight_lies_behind_a_gap() -> None:
-    """The start offset moves even if records within a filled gap were redelivered."""
+    """The start offset moves even if records within a filled gap were delivered again."""
     settings = ShareSettings(partition_max_record_locks=10, auto_offset_reset="earliest")
     context = ShareContext((0, 3), (4, 7), (8, 11), (12, 20), (21, 30), settings=settings)
     context.keep(0, (4, 7, AVAILABLE, 1), (12, 20, ACKNOWLEDGED, 1))
@@ -352,7 +352,7 @@ def test_every_record_ends_when_all_are_poison() -> None:
 
 
 def test_throttled_batches_come_alone() -> None:
-    """A throttled batch is acquired alone."""
+    """A throttled batch is acquired in a fetch of its own."""
     context = ShareContext((0, 4), (5, 9), (10, 14), (15, 19))
     context.keep(0, (0, 4, AVAILABLE, 1), (5, 9, AVAILABLE, 3), (10, 14, AVAILABLE, 1))
     context.load()
@@ -364,7 +364,7 @@ def test_throttled_batches_come_alone() -> None:
 
 
 def test_throttled_parts_come_alone() -> None:
-    """Throttled parts of a split batch are acquired alone; parts in other states do not count."""
+    """Throttled parts of a split batch are acquired alone; parts in other states are ignored."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.say((0, 9, [ACCEPT] * 5 + [RELEASE] * 5))
@@ -379,7 +379,7 @@ def test_throttled_parts_come_alone() -> None:
 
 
 def test_before_the_last_time_others_come_first() -> None:
-    """A record before its last delivery is acquired alone, and never behind other records."""
+    """A record before its last delivery is acquired alone, and never after other records."""
     context = ShareContext((0, 3)).load()
     context.fetch()
     for _ in range(3):

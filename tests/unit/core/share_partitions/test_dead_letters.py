@@ -52,7 +52,7 @@ def fetched(*log: tuple[int, int], times: int = 1) -> ShareContext:
 def test_rejected_records_are_sent_once_that_is_written() -> None:
     """Rejected records stay Archiving until their dead letters are sent.
 
-    Until then they do not count as done and hold the start offset.
+    Archiving records are not done and hold back the start offset.
     """
     context = fetched((0, 4), (5, 9))
     context.persister.is_held = True
@@ -173,7 +173,7 @@ def test_records_over_the_limit_are_sent(how: str) -> None:
 
 
 def test_locks_expire_and_letters_are_sent_even_if_that_cannot_be_written() -> None:
-    """After an expired lock dead letters are sent even if the state cannot be written.
+    """After a lock expires, dead letters are sent even if the state cannot be written.
 
     Kafka does the same.
     """
@@ -219,7 +219,7 @@ def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
 
 
 def test_a_rolled_back_release_that_archives_counts() -> None:
-    """If the lock expires before a rejection fails to be written, the records count as done."""
+    """If the lock expires and then the write of a rejection fails, the records are done."""
     context = fetched((0, 4), (5, 9), times=2)
     context.persister.is_held = True
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]
@@ -233,7 +233,7 @@ def test_a_rolled_back_release_that_archives_counts() -> None:
 
 
 def test_headers() -> None:
-    """The headers have Kafka's names, bytes and order."""
+    """The headers of a dead letter have Kafka's names, bytes and order."""
     letters = DeadLetters(5, 6, 3, False, "A")
     assert with_offset(header_parts("jobs", 2, "g\u00e9", letters), 6) == (
         ("__dlq.errors.topic", b"jobs"),
@@ -262,7 +262,7 @@ def log_of(
 
 @pytest.mark.parametrize("compression", Compression)
 def test_copies_are_read_from_the_log(compression: Compression) -> None:
-    """Only the requested records are copied, with every compression."""
+    """Only the requested records are copied to the queue, whatever their compression."""
     copies: Copies = {}
     end = run_all(read_copies(log_of(3, 3, compression=compression), 2, 4, 1000, copies))
     assert end == 4
@@ -339,7 +339,7 @@ def test_a_gap_of_compaction_is_read_once() -> None:
 
 
 def test_damaged_records_are_not_copied() -> None:
-    """Records before a damaged one are copied, later ones are not."""
+    """Records before a damaged record are copied; later records are not."""
     data = bytearray(log_of(3))
     data[-1] = 99  # the last record has a valid header count but a bad value
     data[-14:] = b"\xff" * 14

@@ -283,7 +283,7 @@ class History:
                     record.state = ARCHIVED
 
     def reload(self) -> None:
-        """Change the leader; only written state counts."""
+        """Change the leader, which keeps only written state."""
         if self.random.random() < 0.8:
             return
         self.answer()
@@ -335,7 +335,7 @@ class History:
 
 @pytest.mark.parametrize("group", range(6))
 def test_random_histories(group: int) -> None:
-    """Random histories violate no law; each has its own seed."""
+    """No random history breaks an invariant of share partitions; each history has its own seed."""
     for seed in range(group * 10, group * 10 + 10):
         try:
             History(seed).run(80)

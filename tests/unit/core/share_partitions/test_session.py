@@ -36,7 +36,7 @@ def update(
 
 
 def test_epochs() -> None:
-    """Session epochs start at 1, and wrap to 1."""
+    """Session epochs start at 1 and wrap around to 1."""
     assert opened(ShareSessionCache(1)).epoch == 1
     assert next_epoch(1) == 2
     assert next_epoch(2**31 - 1) == 1
@@ -65,7 +65,7 @@ def test_names_of_topics_that_are_not_fetched_any_more_are_forgotten() -> None:
 def test_news() -> None:
     """A response has the partitions with records or errors.
 
-    A partition that is new, or whose error has ended, is also in one response.
+    A partition that is new, or whose error has ended, is included once.
     """
     session = opened(ShareSessionCache(1))
     update(session, [P2], [])
@@ -102,7 +102,7 @@ def test_nothing_is_kept_of_a_group_without_sessions() -> None:
 
 
 def test_so_many_sessions() -> None:
-    """A session beyond the limit is refused, but a member may restart its own."""
+    """A session beyond the limit is refused, but a member may restart its own session."""
     cache = ShareSessionCache(2)
     opened(cache, A, "a")
     opened(cache, B, "b")

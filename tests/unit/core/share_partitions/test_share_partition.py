@@ -59,7 +59,7 @@ def test_a_state_is_read_once() -> None:
 
 
 def test_a_state_that_cannot_be_read() -> None:
-    """A failed load gives Kafka's error, and the share partition has failed."""
+    """A failed load gives Kafka's error, and the share partition stays failed."""
     context = ShareContext((0, 4))
     context.persister.errors = [ErrorCode.FENCED_LEADER_EPOCH]
     context.load().load()
@@ -93,9 +93,9 @@ def test_a_state_that_cannot_be(batch: tuple[int, int, int, int]) -> None:
 
 
 def test_a_state_goes_on() -> None:
-    """A new leader keeps records that are done, and delivers other records again.
+    """A new leader does not deliver records that are done; it delivers all others again.
 
-    The other records keep their delivery counts.
+    The redelivered records keep their delivery counts.
     """
     context = ShareContext((0, 4), (5, 9), (10, 14)).load()
     context.fetch(batch_size=5)
@@ -111,7 +111,7 @@ def test_a_state_goes_on() -> None:
 
 
 def test_a_state_in_which_the_first_are_done() -> None:
-    """If the first batches of a loaded state are done, the start offset moves at once."""
+    """If the first batches of a loaded state are done, the start offset moves past them at once."""
     context = ShareContext((0, 9))
     context.keep(0, (0, 4, ARCHIVED, 1), (5, 9, AVAILABLE, 2))
     context.load()
@@ -224,7 +224,7 @@ def test_the_log_begins_later() -> None:
 
 
 def test_the_log_begins_within_what_somebody_has() -> None:
-    """Released records below a moved log start are archived and do not count as done."""
+    """Released records below a moved log start are archived, but not counted as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.partition.move_start_offset(4)
@@ -263,7 +263,7 @@ def test_the_log_begins_later_with_nothing_in_flight() -> None:
 
 
 def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
-    """Records that are archived by a moved log start stay so if an acknowledgement fails."""
+    """Records that a moved log start has archived stay archived if an acknowledgement fails."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True
@@ -276,7 +276,7 @@ def test_the_log_begins_later_while_an_acknowledgement_is_written() -> None:
 
 
 def test_undone_below_the_start_offset() -> None:
-    """After a failed write, records below the log start do not count as done."""
+    """After a failed write, records below the log start are not counted as done."""
     context = ShareContext((0, 9)).load()
     context.fetch()
     context.persister.is_held = True
@@ -316,7 +316,7 @@ def test_the_start_offset_stops_at_a_gap() -> None:
 
 
 def test_nothing_is_done_below_the_start_offset() -> None:
-    """An available record at the start offset keeps it from moving."""
+    """An available record at the start offset prevents the start offset from moving."""
     context = ShareContext((0, 4)).load()
     context.fetch()
     context.say((0, 4, RELEASE))
@@ -326,7 +326,7 @@ def test_nothing_is_done_below_the_start_offset() -> None:
 
 
 def test_the_first_batches_are_not_done_but_what_is_at_the_start_offset() -> None:
-    """Acquired records below the start offset are kept, although later records are done."""
+    """Acquired records below the start offset stay acquired, although later records are done."""
     context = ShareContext((0, 4), (5, 9)).load()
     context.fetch(batch_size=5)
     context.partition.move_start_offset(5)
@@ -343,7 +343,7 @@ def test_what_is_available_in_part_is_fetched_next() -> None:
 
 
 def test_dead_locks_do_not_pile_up() -> None:
-    """Dead locks are removed before they outnumber the others."""
+    """Unused locks are removed before they outnumber the locks in use."""
     context = ShareContext(*((n, n) for n in range(200))).load()
     for offset in range(200):
         context.fetch(batches=1)
@@ -374,7 +374,7 @@ def test_fencing_forgets_the_locks() -> None:
 
 
 def test_only_legal_transitions() -> None:
-    """Only the transitions of the table are possible."""
+    """A record's state can change only by a transition in the table."""
     for state, legal in LEGAL_TRANSITIONS.items():
         for other in RecordState:
             run = Run(0, 1, state, 1)

@@ -66,7 +66,7 @@ def combined(so_far: Batches, new: Batches, start_offset: int = -1) -> Batches:
     ],
 )
 def test_cases(so_far: Batches, new: Batches, expected: Batches) -> None:
-    """Each pair combines to the expected batches."""
+    """Each pair of batch lists is combined into the expected list."""
     assert combined(so_far, new) == expected
 
 
@@ -102,7 +102,7 @@ def test_what_lies_below_the_start_offset_is_gone(start_offset: int, expected: B
 def test_batches_that_cannot_be_combined(
     so_far: Batches, new: Batches, start_offset: int, is_refused: bool
 ) -> None:
-    """An inverted batch can be kept alone, but not combined with another one."""
+    """A batch whose last offset is below its first is only kept if it is the only batch."""
     kept, added = ([StateBatch(*one) for one in batches] for batches in (so_far, new))
     assert cannot_combine(kept, added, start_offset) == is_refused
 
@@ -162,7 +162,7 @@ def test_the_batches_of_a_large_request(width: int) -> None:
 
 
 def test_the_batches_of_a_small_request() -> None:
-    """A small request is not combined: the stored state is combined with it later."""
+    """Batches of a small request are not combined at once, but later with the stored state."""
     asked = [WriteStateBatch(first_offset=5, last_offset=9)] * 2
     assert run_all(combine_in_steps(asked, 100)) == [StateBatch(5, 9, 0, 0)] * 2
 

@@ -52,7 +52,7 @@ def test_keys(text: str, key: tuple[str, int]) -> None:
     ],
 )
 def test_what_is_no_key(text: str) -> None:
-    """Too few parts, an empty group, a bad UUID and a bad number are refused."""
+    """A key with too few parts, an empty group, a bad UUID or a bad number is refused."""
     assert share_partition_key(text) is None
 
 

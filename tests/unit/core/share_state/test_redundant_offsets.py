@@ -25,7 +25,7 @@ A, B, C = (SharePartitionKey("g", b"t" * 16, index) for index in range(3))
 def test_records_below_the_oldest_needed_snapshot(
     snapshots: list[tuple[SharePartitionKey, int]], expected: int | None
 ) -> None:
-    """Records can be deleted below the oldest of all last snapshots."""
+    """Records below the oldest of the last snapshots of all share partitions can be deleted."""
     offsets = RedundantOffsets()
     for key, offset in snapshots:
         offsets.snapshot_at(key, offset, is_tombstone=False)
@@ -33,9 +33,9 @@ def test_records_below_the_oldest_needed_snapshot(
 
 
 def test_a_share_partition_that_is_deleted_holds_nothing_back() -> None:
-    """A deleted share partition does not hold back deletion.
+    """A deleted share partition does not hold back the deletion of records.
 
-    Its tombstone itself stays until another snapshot is written.
+    Its tombstone stays until another snapshot is written.
     """
     offsets = RedundantOffsets()
     offsets.snapshot_at(A, 1, is_tombstone=False)

@@ -80,7 +80,7 @@ class Shard:
     def initialize(
         self, key: SharePartitionKey = A, state_epoch: int = 1, start: int = -1
     ) -> StateOutcome:
-        """Handle InitializeShareGroupState."""
+        """Return the outcome of InitializeShareGroupState."""
         return self._made(self.core.initialize(key, state_epoch, start, self.now_ms))
 
     def write(
@@ -92,21 +92,21 @@ class Shard:
         leader_epoch: int = 0,
         complete: int = 0,
     ) -> StateOutcome:
-        """Handle WriteShareGroupState."""
+        """Return the outcome of WriteShareGroupState."""
         laid = [StateBatch(*one) for one in batches]
         write = StateWrite(state_epoch, leader_epoch, start, complete, laid)
         return self._made(self.core.write(key, write, self.now_ms))
 
     def read(self, key: SharePartitionKey = A, leader_epoch: int = 0) -> ShareState:
-        """Handle ReadShareGroupState."""
+        """Return the outcome of ReadShareGroupState."""
         return self._made(self.core.read(key, leader_epoch, self.now_ms))
 
     def summary(self, key: SharePartitionKey = A) -> ShareStateSummary:
-        """Handle ReadShareGroupStateSummary."""
+        """Return the outcome of ReadShareGroupStateSummary."""
         return self._made(self.core.read_summary(key))
 
     def delete(self, key: SharePartitionKey = A) -> StateOutcome:
-        """Handle DeleteShareGroupState."""
+        """Return the outcome of DeleteShareGroupState."""
         return self._made(self.core.delete(key))
 
     def state(self, key: SharePartitionKey = A) -> ShareGroupOffset:
@@ -193,9 +193,9 @@ def test_negative_epochs_are_refused() -> None:
 
 
 def test_a_start_offset_does_not_move_back() -> None:
-    """A write with an older start offset keeps the stored start offset.
+    """A write with an older start offset does not change the stored start offset.
 
-    The delivery-complete count of the stored start offset stays, too.
+    The stored delivery-complete count stays with the stored start offset.
     """
     shard = Shard()
     shard.initialize(start=5)
@@ -211,7 +211,7 @@ def test_a_start_offset_does_not_move_back() -> None:
 
 
 def test_a_batch_that_ends_before_it_begins() -> None:
-    """An inverted batch that meets another one is refused, and nothing is written.
+    """An inverted batch that overlaps stored batches is refused, and nothing is written.
 
     Kafka throws an exception.
     """
@@ -257,7 +257,7 @@ def test_share_partitions_that_are_not_initialized() -> None:
 
 
 def test_the_topic_is_gone() -> None:
-    """A share partition of a deleted topic gets an error, but epochs are checked first."""
+    """A share partition of a deleted topic gets an error; a wrong epoch is reported first."""
     shard = Shard()
     shard.initialize()
     shard.read(leader_epoch=3)
@@ -388,7 +388,10 @@ def test_a_log_that_begins_with_an_update() -> None:
 
 
 def test_a_share_partition_is_deleted() -> None:
-    """A deletion writes a tombstone, and its epochs start again; other share partitions stay."""
+    """A deletion writes a tombstone, after which epochs start again.
+
+    Other share partitions stay.
+    """
     shard = Shard()
     shard.initialize(A, state_epoch=5)
     shard.initialize(B)
@@ -468,7 +471,7 @@ def test_a_rewritten_snapshot_ends_no_count_of_updates() -> None:
 
 
 def test_what_the_log_needs_no_more() -> None:
-    """Every record below the oldest needed snapshot is redundant."""
+    """Every record below the oldest needed snapshot is reported as redundant."""
     shard = Shard(updates_per_snapshot=1)
     shard.initialize(A)
     shard.initialize(B)
@@ -480,7 +483,7 @@ def test_what_the_log_needs_no_more() -> None:
 
 
 def test_records_that_are_none() -> None:
-    """Updates without a value and keys of other types are no records of the shard."""
+    """Updates without a value and keys of other types are not records of the shard."""
     key, value = encode_record(ShareUpdate(A, 0, 0, 0, ()))
     with pytest.raises(ProtocolError):
         decode_record(key, None)

@@ -38,7 +38,7 @@ class TransactionContext:
 
     @property
     def state(self) -> TransactionMetadata:
-        """The metadata, which must exist."""
+        """Return the metadata, which must exist."""
         assert self.metadata is not None
         return self.metadata
 
@@ -49,7 +49,7 @@ class TransactionContext:
     def init(
         self, producer_id: int = -1, producer_epoch: int = -1, timeout_ms: int = 60_000
     ) -> TransactionDecision:
-        """Handle InitProducerId, optionally for a producer with an id and epoch."""
+        """Return the decision on InitProducerId, optionally of a producer with an id and epoch."""
         metadata = self.metadata or TransactionMetadata("id", self.new_producer_id())
         expected = ProducerIdAndEpoch(producer_id, producer_epoch) if producer_id >= 0 else None
         return self._apply(
@@ -65,7 +65,7 @@ class TransactionContext:
     def add(
         self, producer: tuple[int, int], *partitions: tuple[str, int], version: int = V1
     ) -> TransactionDecision:
-        """Handle AddPartitionsToTxn."""
+        """Return the decision on AddPartitionsToTxn."""
         return self._apply(
             add_partitions(self.metadata, *producer, partitions or (T0,), version, self.now_ms)
         )
@@ -73,7 +73,7 @@ class TransactionContext:
     def end(
         self, producer: tuple[int, int], *, commits: bool = True, version: int = V1
     ) -> TransactionDecision:
-        """Handle EndTxn; the markers are not written yet."""
+        """Return the decision on EndTxn; the markers are not written yet."""
         return self._apply(
             end_transaction(
                 self.metadata,
@@ -86,7 +86,7 @@ class TransactionContext:
         )
 
     def complete(self) -> None:
-        """Complete the transaction: the markers are written."""
+        """Complete the transaction, as when its markers have been written."""
         self._become(completed(self.state, self.now_ms))
 
     def _apply(self, decision: TransactionDecision) -> TransactionDecision:

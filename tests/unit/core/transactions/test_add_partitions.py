@@ -35,7 +35,7 @@ def test_what_is_added_already_is_not_written_again() -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_after_an_end_a_new_one_begins(commits: bool) -> None:
-    """After an end a new transaction starts, but not while the old one is ending."""
+    """A new transaction can start only after the markers of the previous one are written."""
     context = TransactionContext()
     producer = context.begin()
     context.add(producer, T0)
@@ -49,7 +49,7 @@ def test_after_an_end_a_new_one_begins(commits: bool) -> None:
 
 
 def test_strangers_are_refused() -> None:
-    """Unknown ids, other producer ids and other epochs are refused, also in verification."""
+    """AddPartitionsToTxn refuses unknown ids, other producer ids and epochs, also to verify."""
     context = TransactionContext()
     assert context.add((1, 0)).error is E.INVALID_PRODUCER_ID_MAPPING
     producer_id, epoch = context.begin()

@@ -32,7 +32,7 @@ def in_state(state: str, version: int) -> tuple[TransactionContext, tuple[int, i
 @pytest.mark.parametrize("version", [V1, V2])
 @pytest.mark.parametrize("commits", [True, False])
 def test_an_open_transaction_ends(version: int, commits: bool) -> None:
-    """An open transaction is first decided, then ended; transactions v2 raise the epoch."""
+    """An open transaction is first decided, then completed; transactions v2 raise the epoch."""
     context, producer = in_state("ongoing", version)
     decision = context.end(producer, commits=commits, version=version)
     epoch = producer[1] + (version == V2)
@@ -88,7 +88,7 @@ def test_without_an_open_transaction_v2(state: str, commit: E, abort: E) -> None
 def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool) -> None:
     """A repeated EndTxn in v2, with the previous epoch, gets NONE and the current epoch again.
 
-    Requesting the opposite outcome is refused.
+    A repeated EndTxn with the opposite outcome is refused.
     """
     context, producer = in_state("committed" if ended_with_commit else "aborted", V2)
     old = producer[0], producer[1] - 1
@@ -98,7 +98,7 @@ def test_a_retry_of_v2_gets_the_answer_of_the_first_time(ended_with_commit: bool
 
 
 def test_an_end_of_v2_with_the_epoch_before_an_end_of_v1_is_a_retry() -> None:
-    """EndTxn 5 with the previous epoch counts as a retry, even if the transaction ended in v1.
+    """EndTxn 5 with the previous epoch is a retry, even if the transaction ended in v1.
 
     Kafka also compares only the epochs.
     """
@@ -137,7 +137,7 @@ def test_v2_changes_the_producer_id_when_epochs_are_exhausted() -> None:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_strangers_are_refused(version: int) -> None:
-    """Unknown ids, other producer ids, older and later epochs are refused."""
+    """EndTxn with an unknown id, another producer id, or an older or later epoch is refused."""
     assert TransactionContext().end((1, 0), version=version).error is (
         E.INVALID_PRODUCER_ID_MAPPING
     )

@@ -32,7 +32,7 @@ def test_every_state_but_the_last_leads_somewhere() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_move_the_last_update_back() -> None:
-    """If the clock is set back, the last update keeps its time, from which expiry counts."""
+    """If the clock is set back, the time of the last update stays, from which expiry is counted."""
     context = TransactionContext()
     producer = context.begin()
     context.now_ms -= 500
@@ -47,7 +47,7 @@ def test_an_unknown_state_is_damage() -> None:
 
 
 def test_a_transaction_times_out_after_its_own_timeout() -> None:
-    """A transaction's timeout counts from its first partition."""
+    """A transaction's timeout is counted from its first partition."""
     context = TransactionContext()
     producer = context.begin()
     assert not context.state.is_timed_out(context.now_ms + 10**9)

@@ -135,7 +135,7 @@ async def test_what_was_asked_for_is_told(
 
 
 async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) -> None:
-    """Nothing is logged for a super user, nor for a missing right if another right suffices."""
+    """Nothing is logged for a super user, nor for a missing right if another right is enough."""
     await broker.ask(HEARTBEAT, 4, "root")
     broker.allow(topic("b", Operation.WRITE))
     await broker.ask(InitProducerIdRequest(transactional_id=None), 5)
@@ -149,7 +149,7 @@ async def test_what_is_allowed_is_not_told(broker: Secured, reports: Reports) ->
 async def test_each_change_of_configs_is_asked_for_once(
     broker: Secured, reports: Reports, monkeypatch: pytest.MonkeyPatch, resource: Any
 ) -> None:
-    """The authorizer is asked once per resource, and only the refusal is logged."""
+    """For each resource the authorizer is asked once, and only a refusal is logged."""
     asked: list[str] = []
     allows = Authorizer.allows
 
@@ -173,7 +173,7 @@ async def test_each_change_of_configs_is_asked_for_once(
 async def test_a_flood_is_told_in_few_lines(broker: Secured) -> None:
     """At most 20 denials per principal, operation and resource type are logged.
 
-    Denials of other principals are still logged, and long resource names are cut.
+    Denials of other principals are still logged, and long resource names are truncated.
     """
     stream = StringIO()
     LOG.configure("json", stream=stream)

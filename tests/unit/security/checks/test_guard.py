@@ -203,7 +203,7 @@ async def test_commits(broker: Secured) -> None:
 
 
 async def test_committed_offsets(broker: Secured) -> None:
-    """OffsetFetch serves visible groups and topics, and leaves others out of "all topics"."""
+    """OffsetFetch serves only visible groups and topics, also in a fetch of all topics."""
     partitions = [OffsetCommitRequestPartition(partition_index=0, committed_metadata="")]
     topics = [OffsetCommitRequestTopic(name=name, partitions=partitions) for name in ("a", "b")]
     await broker.ask(OffsetCommitRequest(group_id="g", topics=topics), 9, "root")
@@ -311,7 +311,7 @@ async def test_topics_are_created_and_deleted(broker: Secured) -> None:
 
 
 async def test_duplicates_are_the_handlers(broker: Secured) -> None:
-    """Duplicate topics are INVALID_REQUEST, whether the user has the right or not."""
+    """A duplicate topic gets INVALID_REQUEST, whether the user has the right or not."""
     topics = [CreatePartitionsTopic(name=name, count=2) for name in ("a", "b", "b")]
     results = (await broker.ask(CreatePartitionsRequest(topics=topics))).results
     assert {one.name: one.error_code for one in results} == {

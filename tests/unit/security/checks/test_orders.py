@@ -112,8 +112,7 @@ async def test_an_unknown_type_of_configs_fails_all(broker: Secured) -> None:
 async def test_changes_are_answered_as_asked(broker: Secured) -> None:
     """IncrementalAlterConfigs answers in the order of the request.
 
-    Brokers and their loggers are refused without an error message, unknown types with
-    INVALID_REQUEST.
+    Refused brokers and loggers have no error message; unknown types get INVALID_REQUEST.
     """
     resources = [
         AlterConfigsResource(resource_type=kind, resource_name=name)

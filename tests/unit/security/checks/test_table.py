@@ -49,7 +49,10 @@ def test_every_api_is_checked(spec: ApiSpec) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_handler_that_asks_for_rights_has_a_check_that_sets_them(spec: ApiSpec) -> None:
-    """Without a check that sets the rights, the handler would allow everything."""
+    """A handler that uses `rights` has a check that sets them.
+
+    Without the check the handler would allow everything.
+    """
     module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", spec.name).lower()
     path = ROOT / "coordinator_server" / "apis" / f"{module}.py"
     asks = path.exists() and re.search(r"\brights\b", path.read_text(encoding="utf-8"))

@@ -43,7 +43,7 @@ def test_an_old_certificate(old_authority: OldAuthority, name: str) -> None:
 
 @pytest.mark.parametrize("is_rsa", [True, False])
 def test_a_certificate_of_today(is_rsa: bool) -> None:
-    """RSA keys with 2048 bits and P-256 are accepted."""
+    """RSA keys of 2048 bits and P-256 keys are accepted."""
     assert (
         weakness(Authority().issue("new", is_rsa=is_rsa).certificate.public_bytes(Encoding.DER))
         is None

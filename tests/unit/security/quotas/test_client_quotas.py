@@ -79,7 +79,7 @@ def alter(
 
 
 def test_quotas_are_kept(disk: MemoryDisk) -> None:
-    """Quotas survive a restart, also default ones."""
+    """Quotas survive a restart, including default quotas."""
     quotas = kept(disk)
     follower = Follower()
     quotas.followers.add(follower)
@@ -109,7 +109,7 @@ def test_quotas_are_kept(disk: MemoryDisk) -> None:
 def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
     """Followers are not called for changes without effect.
 
-    These are the same value, an unset key, and validate_only.
+    Such changes are the same value, an unset key, and validate_only.
     """
     quotas = kept(disk)
     alter(quotas, *RATE, user="u")
@@ -126,7 +126,7 @@ def test_nobody_is_told_of_what_changes_nothing(disk: MemoryDisk) -> None:
 
 
 def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
-    """IP quotas apply to the addresses of hosts; a host that no longer resolves has none."""
+    """IP quotas apply to the addresses of hosts; a host that no longer resolves has no quota."""
     quotas = kept(disk)
     change = [Change({"ip": "host.example"}, [("connection_creation_rate", 7.0)])]
     result(quotas.alter(change, {"host.example": "10.0.0.1"}, validate_only=False))
@@ -186,7 +186,7 @@ def test_addresses_are_those_of_hosts(disk: MemoryDisk) -> None:
 def test_bad_changes_are_refused(
     disk: MemoryDisk, names: dict[str, str | None], operations: Any, message: str
 ) -> None:
-    """Invalid changes are refused with Kafka's texts, and nothing is changed."""
+    """Invalid quota changes are refused with Kafka's texts, and nothing is changed."""
     quotas = kept(disk)
     assert alter(quotas, *operations, **{key.replace("-", "_"): one for key, one in names.items()})
     results = result(quotas.alter([Change(names, operations)], {}, validate_only=False))
@@ -220,7 +220,7 @@ def test_bad_changes_are_refused(
     ],
 )
 def test_bad_filters_are_refused(disk: MemoryDisk, component: Component, text: str) -> None:
-    """Invalid filters are refused with Kafka's texts."""
+    """Invalid quota filters are refused with Kafka's texts."""
     with pytest.raises(FilterError, match=text.replace(".", r"\.")):
         result(kept(disk).describe([Component("client-id", 2, None), component], strict=False))
 
@@ -256,7 +256,7 @@ def test_what_is_no_number_can_be_read(disk: MemoryDisk, monkeypatch: pytest.Mon
 
 
 def test_entities_have_one_order() -> None:
-    """Entities have one order, whatever the order of the request."""
+    """Quota entities are listed in one order, whatever the order of the request."""
     assert entity_of({"x": "1", "client-id": "c", "user": "u"}) == (
         ("client-id", "c"),
         ("user", "u"),
@@ -267,7 +267,7 @@ def test_entities_have_one_order() -> None:
 def test_too_many_changes_at_once_are_refused(
     disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many changes are refused; unchanged values do not count."""
+    """A request with too many changes is refused; unchanged values are not counted."""
     monkeypatch.setattr(entities, "MOST_CHANGES", 2)
     quotas = kept(disk)
     changes = [Change({"user": name}, RATE) for name in "ab"]
@@ -290,7 +290,7 @@ def test_too_many_changes_at_once_are_refused(
     ],
 )  # fmt: skip
 def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
-    """A damaged quota stops the start of the broker, so that none is lost silently."""
+    """A damaged quota stops the start of the broker, so that no quota is lost silently."""
     disk = MemoryDisk()
     disk.mkdir("/d")
     state = SecurityState(disk, "/d")
@@ -300,7 +300,7 @@ def test_a_damaged_quota_is_told(entry: dict[str, Any]) -> None:
 
 
 def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
-    """A long change ends, however often others change quotas meanwhile."""
+    """A long change of quotas finishes, even if other requests change quotas all the time."""
     quotas = kept(disk)
     long = quotas.alter(
         [Change({"user": str(number)}, RATE) for number in range(5)], {}, validate_only=False
@@ -313,7 +313,7 @@ def test_a_long_change_comes_to_an_end(disk: MemoryDisk) -> None:
 
 
 def test_changes_may_overlap(disk: MemoryDisk) -> None:
-    """Of two overlapping changes, which run in steps, neither is lost."""
+    """If two changes overlap, each in several steps, neither change is lost."""
     quotas = kept(disk)
     first = quotas.alter(
         [Change({"user": name}, RATE) for name in ("a", "b", "c")], {}, validate_only=False

@@ -40,7 +40,7 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
 
 
 def test_the_brokers_rate_is_of_all_listeners() -> None:
-    """The broker's rate counts all listeners, and the longer delay applies."""
+    """The broker's rate counts the connections of all listeners; the longer delay applies."""
     one = rates(broker=2, a=1)
     assert one.admit("B", "1.1.1.1", NOW_MS) == ADMITTED
     assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
@@ -51,7 +51,7 @@ def test_the_brokers_rate_is_of_all_listeners() -> None:
 def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
     """The inter-broker listener has only its own rate.
 
-    Its connections do not count for the broker's rate.
+    Its connections are not counted for the broker's rate.
     """
     one = ConnectionRates(WINDOWS, 1, {"A": NO_LIMIT, "B": 100}, protected="B")
     assert [one.admit("B", "1.1.1.1", NOW_MS).listener_ms for _ in range(5)] == [0] * 5
@@ -60,7 +60,7 @@ def test_the_listener_between_brokers_has_a_rate_of_its_own_alone() -> None:
 
 
 def test_addresses_have_quotas() -> None:
-    """Addresses have quotas, with a default; refused connections do not count."""
+    """Each address has its own quota or the default; refused connections are not counted."""
     one = rates(a=100)
     one.change({"1.1.1.1": 1.9, None: 2})
     assert one.admit("A", "1.1.1.1", NOW_MS) == ADMITTED
@@ -72,7 +72,7 @@ def test_addresses_have_quotas() -> None:
 
 
 def test_addresses_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent addresses are forgotten after an hour, once there are many."""
+    """Addresses without connections are forgotten after an hour, once there are many addresses."""
     monkeypatch.setattr("coordinator_server.security.quotas.rates.SENSORS_BEFORE_PURGE", 2)
     one = rates()
     one.change({None: 5})

@@ -32,7 +32,7 @@ def limits(*entities: tuple[Part, Part]) -> Limits:
 
 @pytest.mark.parametrize("place", range(8))
 def test_the_most_specific_quota_is_the_clients(place: int) -> None:
-    """A client has the most specific of the quotas that are set."""
+    """A client has the most specific quota that is set for it."""
     made = limits(*(entity for entity, _ in ORDER[place:]))
     tags = made.tags("u", "c")
     assert tags == ORDER[place][1]
@@ -73,5 +73,5 @@ def test_an_empty_client_id_has_the_users_quota_alone() -> None:
 
 
 def test_the_default_prints_well() -> None:
-    """The default prints well in a failing test."""
+    """The default entity prints as DEFAULT in a failing test."""
     assert repr(DEFAULT) == "DEFAULT"

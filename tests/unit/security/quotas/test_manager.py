@@ -28,7 +28,7 @@ def managed(windows: Windows = WINDOWS, **of_clients: float) -> QuotaManager:
 
 
 def test_who_is_over_its_quota_waits() -> None:
-    """A client over its quota is throttled, another client is not."""
+    """A client over its quota is throttled; another client is not throttled."""
     one = managed(c=100.0)
     assert one.is_enabled
     assert not QuotaManager(WINDOWS).is_enabled
@@ -69,7 +69,7 @@ def test_the_most_at_once() -> None:
 
 
 def test_silent_clients_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent clients are forgotten after an hour, once there are many."""
+    """Clients without requests are forgotten after an hour, once there are many clients."""
     monkeypatch.setattr("coordinator_server.security.quotas.rates.SENSORS_BEFORE_PURGE", 2)
     made = QuotaManager(WINDOWS)
     made.change(limits(a=1.0))

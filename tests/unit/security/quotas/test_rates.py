@@ -30,7 +30,7 @@ def test_a_start_is_no_burst() -> None:
 
 
 def test_nothing_recorded_is_a_rate_of_nothing() -> None:
-    """Without samples the rate is 0."""
+    """The rate without samples is 0."""
     rate = Rate(WINDOWS, 100.0)
     assert rate.per_second(START_MS) == 0.0
 
@@ -48,7 +48,7 @@ def test_the_wait_is_until_the_rate_is_down() -> None:
 
 
 def test_windows_that_have_passed_are_forgotten() -> None:
-    """A sample counts while a part of its window lies within the observed time."""
+    """A sample is included while a part of its window lies within the observed time."""
     rate = Rate(Windows(3, 1000), 100.0)
     for second in range(4):
         rate.record(300, START_MS + second * 1000)
@@ -67,7 +67,7 @@ def test_samples_are_used_again() -> None:
 
 
 def test_a_window_of_no_length_is_a_millisecond() -> None:
-    """A window of length 0, with one sample at its start, counts as 1 ms."""
+    """A window of length 0, with one sample at its start, is treated as 1 ms long."""
     rate = Rate(Windows(1, 1000), 100.0)
     rate.record(5, START_MS)
     assert rate.window_ms(START_MS) == 1

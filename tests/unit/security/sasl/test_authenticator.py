@@ -103,7 +103,7 @@ class Room:
 
 
 def test_versions_handshake_token_requests() -> None:
-    """The usual order is versions, handshake, tokens; then requests reach the broker."""
+    """After ApiVersions, handshake and tokens in this order, requests reach the broker."""
     room = Room()
     assert room.versions() == "served"
     handshake = room.handshake()
@@ -142,7 +142,7 @@ def test_a_wrong_password_is_told() -> None:
 
 
 def test_the_answer_to_a_failure_waits() -> None:
-    """The response to a failure is delayed by the setting; other input is ignored meanwhile."""
+    """The response to a failed login is delayed by the setting; further input is ignored."""
     room = Room({"connection.failed.authentication.delay.ms": "30"})
     room.handshake()
     assert room.plain(password="wrong") is None
@@ -202,7 +202,7 @@ def test_another_request_in_place_of_a_token() -> None:
 
 
 def test_a_client_without_a_name_may_ask_again() -> None:
-    """A refused ApiVersions request does not count as the single allowed request."""
+    """A refused ApiVersions request is not counted as the single allowed request."""
     room = Room()
     assert room.versions("") == "served"
     assert room.versions() == "served"
@@ -271,7 +271,7 @@ def test_nobody_becomes_somebody_else() -> None:
 
 
 def test_a_second_handshake_within_a_second_is_a_request() -> None:
-    """A handshake within a second of the last, or without a session, is an ordinary request."""
+    """A handshake within a second of the last one, or without a session, is a normal request."""
     room = Room(SESSIONS)
     for _ in range(2):
         room.handshake()

@@ -55,13 +55,13 @@ def settings(text: str, path: Path, more: dict[str, str] | None = None) -> dict[
     ],
 )
 def test_options_of_the_jvm(text: str, file: str | None, others: list[str]) -> None:
-    """The last file counts; only the names of other JVM options are kept."""
+    """The last JAAS file in KAFKA_OPTS is used; of other JVM options only the names are stored."""
     options = parse_jvm_options(text)
     assert (options.jaas_file, options.others) == (file, others)
 
 
 def test_listeners_get_the_users_of_their_section(tmp_path: Path) -> None:
-    """NAME.KafkaServer precedes KafkaServer, and the first of two modules counts.
+    """NAME.KafkaServer takes precedence over KafkaServer, and the first of two modules is used.
 
     Other sections are ignored.
     """

@@ -99,7 +99,7 @@ def test_a_good_token() -> None:
 
 
 def test_a_bad_token_is_refused_in_two_steps() -> None:
-    """The reason is first sent as a token, then as the error after the client's %x01."""
+    """A refused token gets the reason as a challenge, and again as the error after %x01."""
     server = OAuthBearer(_bearer)
     told = '{"status":"insufficient_scope", "scope":"[a]"}'
     assert server.evaluate(_message("bad")) == told.encode()
@@ -162,7 +162,7 @@ def test_unsigned_tokens() -> None:
     ids=len,  # test ids must be the same in all processes, but tokens contain the time
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
-    """Each token is refused for one reason."""
+    """Each invalid unsigned token raises BearerTokenError."""
     with pytest.raises(BearerTokenError):
         validate(UnsecuredRules(), token, NOW * 1000)
 
@@ -274,7 +274,7 @@ def test_signatures_that_are_refused() -> None:
 
 @given(st.text(max_size=80))
 def test_any_signed_token_is_refused(token: str) -> None:
-    """A random token is refused with the mechanism's single error."""
+    """A random signed token is refused with the mechanism's single error."""
     with pytest.raises(BearerTokenError):
         _validator().validate(token)
 
@@ -321,7 +321,7 @@ class ToldJwks(Jwks):
 
 
 async def test_a_stopped_security_fetches_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a timer, nor a token with an unknown key, nor the end of a fetch begins another."""
+    """After a stop no fetch begins: not by a timer, an unknown key, or the end of a late fetch."""
     monkeypatch.setattr(jwks_module, "Jwks", ToldJwks)
     monkeypatch.setattr(jwks_module, "fetch", lambda _: json.dumps(_keys()).encode())
     state = SecurityState(MemoryDisk(), "data")

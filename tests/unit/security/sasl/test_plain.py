@@ -43,7 +43,7 @@ def test_a_user_with_the_right_password(token: bytes) -> None:
     ],
 )
 def test_who_is_refused(token: bytes, told: str) -> None:
-    """Each invalid login gets Kafka's message."""
+    """Each invalid login gets the error message that Kafka sends."""
     plain = Plain(PASSWORDS)
     with pytest.raises(SaslAuthenticationError) as caught:
         plain.evaluate(token)
@@ -53,6 +53,6 @@ def test_who_is_refused(token: bytes, told: str) -> None:
 
 @given(st.binary(max_size=100))
 def test_any_token_is_refused(token: bytes) -> None:
-    """A login with a wrong password and random extra bytes is refused with the single error."""
+    """A login with a wrong password and random extra bytes gets PLAIN's single error."""
     with pytest.raises(SaslAuthenticationError):
         Plain(PASSWORDS).evaluate(b"\0alice\0wrong" + token)

@@ -65,7 +65,7 @@ def _credential(mechanism: ScramMechanism) -> ScramCredential:
 
 
 def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every message is that of the RFC."""
+    """Every message equals the message in the example of RFC 7677."""
     monkeypatch.setattr(scram, "random_text", lambda: SERVER_NONCE)
     server = Scram(SHA_256, Credentials(), Tokens())
     first = server.evaluate(f"n,,n=user,r={CLIENT_NONCE}".encode())
@@ -115,7 +115,7 @@ def test_a_token_has_to_be_announced(first: bytes) -> None:
 
 
 def test_a_user_has_no_token() -> None:
-    """A client may state explicitly that it uses no token."""
+    """A SCRAM client may state explicitly that it uses no delegation token."""
     server = Scram(SHA_256, Credentials(), Tokens())
     server.evaluate(b"n,,n=user,r=x,tokenauth=false")
     assert (server.user, server.has_token) == ("user", False)
@@ -214,7 +214,7 @@ def test_long_messages_take_little_memory(repeated: str) -> None:
 
 
 def test_extensions_of_both_messages() -> None:
-    """Both messages may have any number of extensions, also one called p."""
+    """Both messages may have any number of extensions, including an extension named p."""
     for extensions in ("", ",a=b", ",a=b,c=d,p=e", ",a=b=c"):
         assert read_first(f"n,,n=a,r=b{extensions}").extensions == extensions
         final = read_final(f"c=biws,r=b{extensions},p=AAAA")

@@ -73,7 +73,7 @@ def test_what_is_put_is_kept_and_removed() -> None:
 
 
 def test_no_password_is_kept() -> None:
-    """The file has the keys for checking a proof, but not the salted password."""
+    """The file has the keys that verify a proof, but not the salted password."""
     disk = _disk()
     _alter(ScramUsers(_state(disk)), _put("a"))
     assert disk.listdir("/d") == ["security.changes"]
@@ -83,7 +83,7 @@ def test_no_password_is_kept() -> None:
 
 
 def test_changes_that_are_refused() -> None:
-    """Invalid changes get Kafka's codes and messages, and valid ones are applied."""
+    """Invalid changes get Kafka's codes and messages; valid changes of the request are applied."""
     users = ScramUsers(_state())
     twice = (
         ErrorCode.DUPLICATE_RESOURCE,
@@ -107,7 +107,7 @@ def test_changes_that_are_refused() -> None:
 
 
 def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many changes all fail, as with the batch limit of Kafka's controller."""
+    """A request with too many changes fails for all users, as with Kafka's controller."""
     monkeypatch.setattr(users_module, "MOST_CHANGES", 1)
     users = ScramUsers(_state())
     told = _alter(users, _put("a"), _put("b"), _put(""))
@@ -116,7 +116,7 @@ def test_too_many_changes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_users_of_a_setting() -> None:
-    """Users of the setting are added once, and again after a reset."""
+    """Users in the setting are added once, and again after a reset."""
     text = "SCRAM-SHA-256=[name=a,password=x];SCRAM-SHA-512=[name=b,iterations=8192,password=y]"
     disk = _disk()
     users = ScramUsers(_state(disk), text)
@@ -171,7 +171,7 @@ def test_a_password_may_have_any_sign() -> None:
 
 
 def test_values_may_be_quoted() -> None:
-    """Double quotes around a value are removed, as in Kafka's storage tool; others are kept."""
+    """Double quotes around a value are removed, as in Kafka's storage tool; other quotes stay."""
     quoted, plain = parse_users(
         'SCRAM-SHA-256=[name="a b",iterations="8192",password="x=y"];'
         """SCRAM-SHA-256=[name='c',password="x"y]"""
@@ -181,7 +181,7 @@ def test_values_may_be_quoted() -> None:
 
 
 def test_requests_of_many_users_may_overlap() -> None:
-    """Of two overlapping requests, which run in steps, neither is lost."""
+    """If two requests overlap, each in several steps, neither request is lost."""
     disk = _disk()
     users = ScramUsers(_state(disk))
     _alter(users, _put("gone"))
@@ -207,7 +207,7 @@ def test_requests_of_many_users_may_overlap() -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_user_is_told(change: dict[str, Any]) -> None:
-    """A damaged user stops the start of the broker, so that none is lost silently."""
+    """A damaged user stops the start of the broker, so that no user is lost silently."""
     state = _state()
     _alter(ScramUsers(state), _put("a"))
     (entry,) = state.section("scram_users")

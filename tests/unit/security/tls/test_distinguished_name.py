@@ -45,14 +45,14 @@ def test_several_attributes_in_one_part() -> None:
 
 
 def test_the_subject_of_a_certificate() -> None:
-    """The subject is printed, not the issuer."""
+    """The subject of a certificate is printed, not its issuer."""
     certificate = Authority().issue("alice").certificate
     assert subject_of(certificate.public_bytes(Encoding.DER)) == "CN=alice,O=Tests"
 
 
 @pytest.mark.parametrize("encoded", ["30", "3005", "30023000", "3004310230ff", "300431023000"])
 def test_what_is_no_certificate(encoded: str) -> None:
-    """Truncated bytes are refused."""
+    """The truncated bytes of a certificate are refused."""
     with pytest.raises(ValueError):
         subject_of(bytes.fromhex(encoded))
     with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Key stores and trust stores of every type, and the errors for invalid ones."""
+"""Key stores and trust stores of every type, and the errors for invalid stores."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_pkcs12_and_jks(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_type_than_the_settings_say(tmp_path: Path) -> None:
-    """If the file has another type than the setting, the error names the right type."""
+    """If the file has another type than the setting says, the error names the type of the file."""
     path = str(BROKER.write(tmp_path / "pem"))
     for of_trust, stem in ((False, "keystore"), (True, "truststore")):
         for store_type in ("JKS", "PKCS12"):
@@ -151,7 +151,7 @@ def test_a_key_with_another_password_than_its_store(tmp_path: Path) -> None:
     ],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, str], expected: str) -> None:
-    """Contradictory settings are refused as in Kafka, with the setting first."""
+    """Contradictory settings are refused as in Kafka; the error begins with the setting."""
     assert refusal(settings).startswith(expected)
 
 
@@ -283,7 +283,10 @@ def test_of_a_key_its_own_certificate_is_trusted(tmp_path: Path) -> None:
     ],
 )
 def test_trust_stores_that_cannot_be_used(settings: dict[str, str], expected: str) -> None:
-    """Contradictory trust store settings are refused as in Kafka, with the setting first."""
+    """Contradictory trust store settings are refused as in Kafka.
+
+    The error begins with the setting.
+    """
     assert refusal(settings, of_trust=True).startswith(expected)
 
 

@@ -32,7 +32,7 @@ ALICE = "CN=Alice,OU=Users,O=Tests,C=DE"
     ],
 )
 def test_the_first_rule_that_matches_counts(rules: str, expected: str) -> None:
-    """The first rule that matches the whole subject counts."""
+    """The first rule that matches the whole subject determines the principal."""
     assert PrincipalMapper(rules).name(ALICE) == expected
 
 

@@ -115,7 +115,7 @@ def test_an_expired_certificate(stores: Stores) -> None:
 
 
 def test_another_subject(stores: Stores, tmp_path: Path) -> None:
-    """A changed subject needs ssl.allow.dn.changes (KIP-978)."""
+    """A certificate with another subject is used only with ssl.allow.dn.changes (KIP-978)."""
     first = stores.context.current()
     stores.put(AUTHORITY.issue("somebody else"))
     assert stores.context.current() is first
@@ -127,7 +127,10 @@ def test_another_subject(stores: Stores, tmp_path: Path) -> None:
 
 
 def test_names_that_are_gone(stores: Stores, tmp_path: Path) -> None:
-    """Removed names need ssl.allow.san.changes; additional names do not."""
+    """A certificate without an earlier name is used only with ssl.allow.san.changes.
+
+    Additional names are always allowed.
+    """
     first = stores.context.current()
     stores.put(AUTHORITY.issue("broker", hosts=["localhost"]))
     assert stores.context.current() is first
@@ -220,7 +223,7 @@ def test_an_extension_that_is_there_twice(stores: Stores, monkeypatch: pytest.Mo
 def test_no_room_for_a_temporary_file(
     stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk of temporary files is reported, at the start and at run time."""
+    """A full disk of temporary files is reported at the start and at run time."""
     first = stores.context.current()
     monkeypatch.setattr(tempfile, "TemporaryDirectory", no_room)
     stores.put(AUTHORITY.issue("broker"))

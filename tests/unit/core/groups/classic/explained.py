@@ -75,7 +75,7 @@ def client(member: Member, member_id: str | None = None) -> Record:
 
 
 def straggler(member: Member, after_ms: int) -> Record:
-    """Return a member that joined late."""
+    """Return a late member as named in rebalance records, with its delay in ms."""
     named = client(member)
     del named["host"]
     return {**named, "after_ms": after_ms}

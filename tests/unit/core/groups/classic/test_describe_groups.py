@@ -10,7 +10,7 @@ E = ErrorCode
 
 
 def test_describe_shows_metadata_in_stable_only() -> None:
-    """Protocol and metadata are blank outside of Stable; the last assignments are shown."""
+    """Outside of Stable DescribeGroups has no protocol and metadata, but the last assignments."""
     context = GroupContext()
     a = context.member("A", instance_id="i1", protocols=[("range", b"a")])
     (a, b) = context.stable(a, context.member("B", protocols=[("range", b"b")]))
@@ -34,7 +34,7 @@ def test_describe_shows_metadata_in_stable_only() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(5, E.NONE), (6, E.GROUP_ID_NOT_FOUND)])
 def test_describe_of_an_unknown_group(version: int, error: ErrorCode) -> None:
-    """An unknown group is Dead; since v6 it has an error with a message."""
+    """DescribeGroups shows an unknown group as Dead; since v6 there is an error with a message."""
     described = GroupContext().broker.describe(version)
     assert (described.error_code, described.group_state) == (error, "Dead")
     assert (described.error_message is not None) is (version == 6)
@@ -65,7 +65,7 @@ def test_list_entry() -> None:
     ],
 )
 def test_list_filters(states: list[str], types: list[str], listed: bool) -> None:
-    """Filters ignore case, empty lists match every group, unknown names match none."""
+    """ListGroups filters ignore case; empty filters match all groups, unknown names match none."""
     context = GroupContext()
     context.stable("A")
     request = ListGroupsRequest(states_filter=states, types_filter=types)

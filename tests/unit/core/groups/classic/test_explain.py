@@ -52,7 +52,7 @@ def test_a_member_joins_an_empty_group() -> None:
 
 
 def test_a_member_joins_a_stable_group() -> None:
-    """The record has the time at which each member rejoined, and the moved partitions."""
+    """The rebalance record has each member's rejoin time and the moved partitions."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0, 1, 2), "B": (3, 4, 5)})
     c = group.member("C")
@@ -89,7 +89,7 @@ def test_a_member_joins_a_stable_group() -> None:
 
 
 def test_a_member_leaves() -> None:
-    """The record has the reason that the leaving member gave, and the new leader."""
+    """The rebalance record has the reason that the leaving member gave, and the new leader."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0, 1), "B": (2,)})
     a.leave("closing")
@@ -132,7 +132,7 @@ def test_the_last_member_leaves() -> None:
 
 
 def test_several_leave_at_once() -> None:
-    """The first member of a LeaveGroup is the culprit; the others are listed as well."""
+    """The first member of a LeaveGroup is the culprit; the other members are listed as well."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)})
     leave(group.broker, (b.id, None), (c.id, None), reason="sent away")
@@ -145,7 +145,7 @@ def test_several_leave_at_once() -> None:
 
 
 def test_a_session_expires() -> None:
-    """The record names the expired member, its timeout, the rejoined members and the moves."""
+    """The rebalance record names the expired member, its timeout, rejoined members and moves."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0, 1, 2, 3), "B": (4, 5, 6, 7), "C": (8, 9, 10, 11)})
     group.broker.advance(5_000)
@@ -180,7 +180,7 @@ def test_a_session_expires() -> None:
 
 
 def test_sessions_expire_while_everybody_is_asked_to_rejoin() -> None:
-    """Sessions that expire in the join phase are later causes, and their members are dropped."""
+    """Sessions that expire in the join phase are further causes, and their members are dropped."""
     group = ExplainedGroup()
     a, b, c = group.settled({"A": (0,), "B": (1,), "C": (2,)}, rebalance_ms=60_000)
     a.join()
@@ -223,7 +223,7 @@ def test_a_new_member_gives_up_waiting() -> None:
 
 
 def test_those_who_do_not_rejoin() -> None:
-    """Dynamic members that do not rejoin are dropped; static ones stay and are recorded."""
+    """Dynamic members that do not rejoin are dropped; static members stay and are recorded."""
     group = ExplainedGroup()
     a, b = group.member("A", session_ms=60_000), group.member("B", session_ms=60_000)
     c = group.member("C", session_ms=60_000, instance_id="i")
@@ -276,7 +276,7 @@ def test_a_member_id_is_given_back_or_forgotten_in_peace() -> None:
 
 
 def test_a_member_changes_what_it_subscribes_to() -> None:
-    """The topics that a member subscribes to and unsubscribes from are recorded."""
+    """The rebalance record has the topics that a member has added to and removed from its list."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)})
     b.protocols = [("range", subscription("other", "t"))]
@@ -370,7 +370,7 @@ def test_a_static_member_is_replaced_while_the_group_completes() -> None:
 
 
 def test_a_static_member_is_replaced_while_everybody_is_asked_to_rejoin() -> None:
-    """A static member that is replaced in the join phase counts once."""
+    """The rebalance record lists a static member once if it is replaced in the join phase."""
     group = ExplainedGroup()
     a, s = group.settled({"A": (0,), group.member("S", instance_id="i"): (1,)})
     c = group.member("C")
@@ -416,7 +416,7 @@ def test_a_follower_never_syncs() -> None:
 
 
 def test_the_leader_never_syncs() -> None:
-    """A round whose leader never syncs ends without an assignment; the last assignment stays."""
+    """A rebalance whose leader never syncs ends without an assignment; the old one stays valid."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (0,), "B": (1,)}, session_ms=60_000)
     a.join()
@@ -434,7 +434,7 @@ def test_the_leader_never_syncs() -> None:
 
 
 def test_the_assignment_cannot_be_written() -> None:
-    """A failed write of the assignment is recorded, and another round follows."""
+    """A failed write of the assignment is recorded, and another rebalance follows."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0,)})
     a.join()
@@ -461,7 +461,7 @@ def test_the_assignment_cannot_be_written() -> None:
 
 
 def test_an_assignment_that_comes_too_late_was_never_held() -> None:
-    """An assignment that a join overtakes is in the log, but neither sent nor in a record."""
+    """An assignment that a join overtakes is in the log, but not sent or in a rebalance record."""
     group = ExplainedGroup()
     (a,) = group.settled({"A": (0, 1)})
     b = group.member("B")
@@ -583,7 +583,7 @@ def test_the_group_expires() -> None:
 
 
 def test_other_protocols_have_no_partitions() -> None:
-    """The record of a Kafka Connect group has everything except partitions."""
+    """The rebalance record of a Kafka Connect group has all fields except partitions."""
     group = ExplainedGroup()
     a, b = group.settled({"A": (), "B": ()}, protocol_type="connect")
     a.leave()

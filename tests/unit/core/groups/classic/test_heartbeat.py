@@ -45,7 +45,10 @@ def in_state(state: str) -> Member:
 )
 @pytest.mark.parametrize("with_instance", [True, False])
 def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance: bool) -> None:
-    """A current member gets the state's response, with or without the instance id."""
+    """A heartbeat of a current member gets the response for the group's state.
+
+    The instance id may be missing.
+    """
     a = in_state(state)
     instance_id = a.instance_id if with_instance else None
     assert a.heartbeat(group_instance_id=instance_id) is error
@@ -67,13 +70,13 @@ def test_a_member_of_this_generation(state: str, error: ErrorCode, with_instance
     ],
 )
 def test_a_wrong_caller(state: str, changes: dict[str, object], error: ErrorCode) -> None:
-    """Instance id, member id and generation are checked in this order."""
+    """A heartbeat's instance id, member id and generation are checked in this order."""
     assert in_state(state).heartbeat(**changes) is error
 
 
 @pytest.mark.parametrize("generation_id", [-1, 0, 2])
 def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
-    """The generation is also checked without an instance id."""
+    """A heartbeat's generation is also checked without an instance id."""
     context = GroupContext()
     (a,) = context.stable("A")
     assert a.heartbeat(generation_id=generation_id) is E.ILLEGAL_GENERATION
@@ -81,12 +84,12 @@ def test_a_dynamic_member_of_another_generation(generation_id: int) -> None:
 
 @pytest.mark.parametrize("changes", [{}, {"generation_id": 7}, {"group_instance_id": "nope"}])
 def test_an_empty_group_knows_nobody(changes: dict[str, object]) -> None:
-    """In Empty the error is UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
+    """In Empty a heartbeat gets UNKNOWN_MEMBER_ID, never ILLEGAL_GENERATION."""
     assert in_state("empty").heartbeat(**changes) is E.UNKNOWN_MEMBER_ID
 
 
 def test_groups_that_are_not_there() -> None:
-    """An unknown group, an empty group id and a group that was just unloaded get their errors."""
+    """A heartbeat to an unknown, unnamed or just unloaded group gets the matching error."""
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.heartbeat() is E.UNKNOWN_MEMBER_ID
@@ -100,7 +103,7 @@ def test_groups_that_are_not_there() -> None:
 
 
 def test_heartbeats_keep_a_member_alive() -> None:
-    """Each heartbeat restarts the session, which otherwise ends exactly at its deadline."""
+    """Each heartbeat restarts the session; without heartbeats a session ends at its deadline."""
     context = GroupContext()
     (a,) = context.stable("A")
     for _ in range(5):

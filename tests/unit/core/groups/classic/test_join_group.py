@@ -44,7 +44,7 @@ def test_since_v4_a_dynamic_member_has_to_come_back_with_an_id() -> None:
 
 
 def test_protocol_name_of_an_error_is_null_since_v7() -> None:
-    """In an error the protocol name is "" before v7, then null."""
+    """In a JoinGroup error the protocol name is "" before v7 and null from v7 on."""
     context = GroupContext()
     assert context.member("A", version=7).join().response.protocol_name is None
     assert context.member("A", version=6).join().response.protocol_name == ""
@@ -86,7 +86,7 @@ def test_refusals_of_a_first_join(
 
 @pytest.mark.parametrize("session_timeout_ms", [6_000, 1_800_000])
 def test_session_timeouts_at_the_bounds_are_fine(session_timeout_ms: int) -> None:
-    """Session timeouts at the inclusive bounds are accepted."""
+    """JoinGroup accepts the smallest and the largest allowed session timeout."""
     assert GroupContext().completing("A", session_ms=session_timeout_ms)
 
 
@@ -244,7 +244,7 @@ def test_a_second_join_of_the_same_member_ends_the_first() -> None:
 
 
 def test_group_max_size_counts_members_in_stable() -> None:
-    """In Stable a member beyond group.max.size is refused, and the others are undisturbed."""
+    """In Stable a member beyond group.max.size is refused without disturbing other members."""
     context = GroupContext()
     static = context.member("A", instance_id="i")
     members = context.stable(static, "B", "C", "D")
@@ -277,7 +277,7 @@ def test_group_max_size_counts_waiting_members_while_preparing() -> None:
 
 
 def test_group_max_size_forgets_a_pending_id() -> None:
-    """A pending id is dropped when the group has no room for it."""
+    """A pending member id is dropped when the group has no room for it."""
     context = GroupContext(max_size=1)
     context.stable("A")
     broker = context.broker
@@ -296,13 +296,13 @@ def test_group_max_size_forgets_a_pending_id() -> None:
 
 
 def test_group_max_size_does_not_matter_to_an_empty_group() -> None:
-    """The first member is always accepted."""
+    """The first member of a group is accepted whatever group.max.size is."""
     context = GroupContext(max_size=0, initial_rebalance_delay_ms=1)
     assert context.member("A").join().parked
 
 
 def test_junk_metadata_does_not_wedge_the_group() -> None:
-    """Unreadable metadata completes the join, and all topics count as subscribed.
+    """A member with unreadable metadata can join, and is treated as subscribed to all topics.
 
     Kafka never answers such a join.
     """
@@ -321,7 +321,7 @@ def test_junk_metadata_does_not_wedge_the_group() -> None:
 
 
 def test_a_protocol_named_twice_counts_once() -> None:
-    """A protocol named twice counts once, with its first metadata.
+    """If a JoinGroup names a protocol twice, the first metadata of the protocol is used.
 
     Kafka never answers such a join.
     """

@@ -77,7 +77,7 @@ def test_all_leave_in_one_request() -> None:
 
 
 def test_results_are_per_member() -> None:
-    """Repeated, unknown and foreign members each get their own error."""
+    """In a LeaveGroup repeated, unknown and foreign members each get their own error."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -97,7 +97,7 @@ def test_results_are_per_member() -> None:
 
 
 def test_nobody_leaves_and_nothing_happens() -> None:
-    """Unknown members and empty lists do not disturb a group."""
+    """LeaveGroup of unknown members or of no members does not disturb a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     leave(context.broker, ("ghost", None))
@@ -137,7 +137,7 @@ def test_a_parked_join_of_a_member_that_leaves() -> None:
 
 
 def test_the_last_leave_fails_when_the_log_does() -> None:
-    """If the log fails, the leaving member gets the mapped error but is removed, as in Kafka."""
+    """If the log fails, a leaving member gets the coordinator error but is removed, as in Kafka."""
     context = GroupContext()
     (a,) = context.stable("A")
     context.broker.append_error = lambda: E.REQUEST_TIMED_OUT

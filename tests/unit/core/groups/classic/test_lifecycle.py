@@ -153,7 +153,7 @@ def test_unloading_answers_what_is_parked() -> None:
 
 
 def test_requests_after_unloading() -> None:
-    """After unloading every request gets NOT_COORDINATOR, also one that would create a group."""
+    """After unloading every request gets NOT_COORDINATOR, even one that would create a group."""
     context = GroupContext()
     (a,) = context.stable("A")
     with context.broker.one_drain():
@@ -169,7 +169,7 @@ def test_requests_after_unloading() -> None:
 
 
 def test_unloading_with_writes_under_way() -> None:
-    """A request whose write ends after the group is answered exactly once."""
+    """A request whose write completes after the group has ended is answered exactly once."""
     context = GroupContext()
     a = context.member("A", instance_id="i1")
     b = context.member("B", instance_id="i2")
@@ -181,9 +181,9 @@ def test_unloading_with_writes_under_way() -> None:
 
 
 def test_durable_state_is_what_the_records_say() -> None:
-    """Later records replace earlier records, and tombstones delete.
+    """Later records replace earlier records, and tombstones remove them.
 
-    Offset records of old formats count; records of other types are skipped.
+    Offset records of old formats are applied; records of other types are skipped.
     """
     group = GroupContext().broker.replayed()
     assert group.is_blank
@@ -221,7 +221,7 @@ def test_many_offsets_at_once_are_like_so_many_records() -> None:
 
 
 def test_a_group_that_is_made_of_a_snapshot_is_not_new() -> None:
-    """A group from a snapshot is not new: its offsets show that it was recorded."""
+    """A group restored from a snapshot is not new: its offsets show that it was recorded."""
     untouched, from_records, from_snapshot = (GroupContext().broker.replayed() for _ in range(3))
     value = OffsetCommitValue(offset=5)
     from_records.replay((OffsetCommitKey(group="g", topic="one", partition=1), value))

@@ -60,7 +60,7 @@ def parked() -> Reply[JoinGroupResponse]:
     ],
 )
 def test_the_vote(lists: list[list[str]], selected: str) -> None:
-    """Each member votes for its first protocol that all support; ties end as in Kafka."""
+    """Each member votes for its first protocol that all members support; ties end as in Kafka."""
     made = membership(*(member(f"m{index}", *names) for index, names in enumerate(lists)))
     assert made.selected_protocol() == selected
 
@@ -72,7 +72,7 @@ def test_no_common_protocol_is_a_bug() -> None:
 
 
 def test_support_follows_every_change() -> None:
-    """The set of common protocols is right after members join, change and leave."""
+    """The set of common protocols stays correct when members join, change and leave."""
     a, b = member("a", "x", "y"), member("b", "x")
     made = membership(a, b)
     assert made.supports_any(["x"])
@@ -109,7 +109,7 @@ def test_the_first_member_leads_and_the_longest_follows() -> None:
 
 
 def test_a_leader_that_has_not_joined_is_replaced() -> None:
-    """A leader that has not rejoined is replaced by the first member that has, if any."""
+    """A leader that has not rejoined is replaced by the first rejoined member, if any."""
     a, b, c = member("a"), member("b"), member("c")
     made = membership(a, b, c)
     found = [made.elect_joined_leader()]
@@ -120,7 +120,7 @@ def test_a_leader_that_has_not_joined_is_replaced() -> None:
 
 
 def test_parked_joins_are_counted_once() -> None:
-    """Parking a join again replaces the request, and the member counts once."""
+    """Parking a join again replaces the request; the member is counted once."""
     a, b = member("a"), member("b")
     made = membership(a, b)
     first, second = parked(), parked()
@@ -150,13 +150,13 @@ def test_a_renamed_member_keeps_its_place() -> None:
 
 
 def test_the_longest_rebalance_timeout_counts() -> None:
-    """The longest rebalance timeout of all members counts."""
+    """A group's rebalance timeout is the longest rebalance timeout of its members."""
     assert membership(member("a"), member("bbb"), member("cc")).rebalance_timeout_ms == 30
     assert ClassicMembership().rebalance_timeout_ms == 0
 
 
 def test_metadata_of_a_protocol() -> None:
-    """A member has metadata per protocol, and none for other protocols."""
+    """A member has metadata for each of its protocols, and none for other protocols."""
     one = member("a", "x", "y")
     assert [one.metadata_for(name) for name in ("y", "z", None)] == [b"y", b"", b""]
 
@@ -171,7 +171,7 @@ def protocols_of(count: int, size: int) -> Protocols:
     [(2, 100, True), (1, SHARED_BYTES, False), (SHARED_LENGTH + 1, 0, False)],
 )
 def test_members_share_equal_protocols(count: int, size: int, shared: bool) -> None:
-    """Equal protocol lists are one shared object, except long ones."""
+    """Equal protocol lists are one shared object, unless they are long."""
     first = shared_protocols(protocols_of(count, size))
     second = shared_protocols(protocols_of(count, size))
     assert first == second

@@ -210,7 +210,7 @@ def test_a_follower_expires_before_its_sync() -> None:
 
 
 def test_a_member_expires_while_preparing() -> None:
-    """A member that expires in the join phase ends the phase if all others have joined."""
+    """A member that expires in the join phase ends the phase if all other members have joined."""
     context = GroupContext()
     a, b, c = context.stable("A", "B", "C", rebalance_ms=60_000)
     parked = a.join()

@@ -1,4 +1,4 @@
-"""The table of states is complete and enforced."""
+"""The table of classic group states is complete and enforced."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def test_the_legal_moves_are_those_of_kafka() -> None:
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(GroupState, repeat=2)))
 def test_an_illegal_move_is_a_bug(source: GroupState, target: GroupState) -> None:
-    """A transition outside of the table fails an assertion; the others succeed."""
+    """A transition outside of the table fails an assertion; every other transition succeeds."""
     context = GroupContext()
     context.stable("A")
     group = context.broker.group

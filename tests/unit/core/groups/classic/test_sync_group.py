@@ -27,7 +27,7 @@ def test_a_sole_leader_gets_what_it_assigned(version: int) -> None:
 
 
 def test_followers_wait_for_the_leader() -> None:
-    """Followers are parked until the assignment is recorded, in one record."""
+    """SyncGroups of followers are parked until the assignment is written in one record."""
     context = GroupContext()
     a, b, c = context.completing("A", "B", "C")
     parked = [b.sync(), c.sync()]
@@ -49,7 +49,7 @@ def test_a_late_follower_gets_its_assignment_at_once() -> None:
 
 @pytest.mark.parametrize("prepare", ["empty", "preparing", "completing", "stable"])
 def test_strangers_are_unknown_in_every_state(prepare: str) -> None:
-    """An unknown or empty member id gets UNKNOWN_MEMBER_ID in every state."""
+    """SyncGroup with an unknown or empty member id gets UNKNOWN_MEMBER_ID in every state."""
     context = GroupContext()
     getattr(context, prepare)(*(() if prepare == "empty" else ("A",)))
     stranger = context.member("X")
@@ -59,7 +59,10 @@ def test_strangers_are_unknown_in_every_state(prepare: str) -> None:
 
 
 def test_an_unknown_group_has_no_members() -> None:
-    """An unknown group gives UNKNOWN_MEMBER_ID and is not created; an empty id is invalid."""
+    """SyncGroup of an unknown group gets UNKNOWN_MEMBER_ID and does not create the group.
+
+    An empty group id is invalid.
+    """
     context = GroupContext()
     stranger = context.member("X")
     assert stranger.sync(member_id="ghost").error is E.UNKNOWN_MEMBER_ID
@@ -68,7 +71,7 @@ def test_an_unknown_group_has_no_members() -> None:
 
 
 def test_preparing_asks_to_join_again() -> None:
-    """In the join phase the last generation gets REBALANCE_IN_PROGRESS.
+    """In the join phase a SyncGroup of the last generation gets REBALANCE_IN_PROGRESS.
 
     Older generations get ILLEGAL_GENERATION.
     """
@@ -84,7 +87,7 @@ def test_preparing_asks_to_join_again() -> None:
     [(None, "range"), ("consumer", None), (None, None), ("connect", "range"), ("consumer", "x")],
 )
 def test_v5_must_name_the_protocol(protocol_type: str | None, protocol_name: str | None) -> None:
-    """Since v5 a missing or different type or name is INCONSISTENT_GROUP_PROTOCOL."""
+    """Since v5 a SyncGroup with another or no protocol gets INCONSISTENT_GROUP_PROTOCOL."""
     context = GroupContext()
     (a,) = context.completing("A")
     answer = a.sync(version=5, protocol_type=protocol_type, protocol_name=protocol_name)
@@ -93,7 +96,7 @@ def test_v5_must_name_the_protocol(protocol_type: str | None, protocol_name: str
 
 
 def test_the_wrong_generation_is_illegal() -> None:
-    """A wrong generation is refused before and after the assignment."""
+    """A SyncGroup with a wrong generation is refused before and after the assignment."""
     context = GroupContext()
     (a,) = context.completing("A")
     assert a.sync(generation_id=2).error is E.ILLEGAL_GENERATION
@@ -135,7 +138,7 @@ def test_requests_before_the_write_see_completing() -> None:
 
 
 def test_an_assignment_that_cannot_be_recorded() -> None:
-    """If the assignment cannot be recorded, all syncs get the mapped error.
+    """If the assignment cannot be recorded, all SyncGroups get the matching coordinator error.
 
     A rebalance follows.
     """

@@ -78,7 +78,7 @@ class ConsumerMember:
         self.owned: Owned = {}
 
     def send(self, **fields: Any) -> Answer:
-        """Send a heartbeat with only these fields; the member takes the response."""
+        """Send a heartbeat with only these fields; the member applies and returns the answer."""
         request = {"group_id": GROUP, "member_id": self.id, "member_epoch": self.epoch, **fields}
         answer = self.broker.send(ConsumerGroupHeartbeatRequest(**request), self.version)
         if not answer.parked:
@@ -99,7 +99,7 @@ class ConsumerMember:
             }
 
     def join(self, **fields: Any) -> Answer:
-        """Send every field, as a joining member does."""
+        """Send every field, as a joining member does; return the answer."""
         return self.send(
             **{
                 "member_epoch": 0,
@@ -129,7 +129,7 @@ class ConsumerMember:
         ]
 
     def leave(self, epoch: int = -1) -> ErrorCode:
-        """Leave for good, or for a while (-2)."""
+        """Leave for good, or for a while with epoch -2; return the error."""
         return self.send(member_epoch=epoch, instance_id=self.instance_id).error
 
     def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
@@ -144,7 +144,7 @@ class ConsumerMember:
 
     @property
     def count(self) -> int:
-        """The number of assigned partitions."""
+        """Return the number of assigned partitions."""
         return sum(map(len, self.owned.values()))
 
 
@@ -185,19 +185,19 @@ class ConsumerContext:
 
     @property
     def group(self) -> ConsumerGroup:
-        """The group, which must be a consumer group."""
+        """Return the group, which must be a consumer group."""
         group = self.broker.any_group
         assert isinstance(group, ConsumerGroup), group
         return group
 
     @property
     def state(self) -> str:
-        """The state of the group."""
+        """Return the state of the group."""
         return self.group.state.value
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of the group and of its target assignment."""
+        """Return the epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     def describe(self, version: int = 1) -> DescribedConsumerGroup:
@@ -250,7 +250,7 @@ class ConsumerContext:
         self.replay(record)
 
     def check(self) -> None:
-        """Check the replay law, and that no partition has two owners."""
+        """Check that a replay gives the same group, and that no partition has two owners."""
         self.broker.check_replay_law()
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, current in self.group.currents.items():

@@ -9,7 +9,7 @@ from tests.harness.one_group import SimulatedTopic, SimulatedTopicPartition
 
 
 class HashedTopics:
-    """A cluster with only these topics."""
+    """A cluster that has only the given topics."""
 
     revision = created_revision = 1
 

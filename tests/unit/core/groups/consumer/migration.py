@@ -92,7 +92,7 @@ class MigrationContext(ConsumerContext):
         assert self.classic_group.state.value == "Stable"
 
     def mixed(self) -> tuple[Member, ConsumerMember]:
-        """Return a group in which classic member M owns two partitions of `three`, A the third."""
+        """Return a group in which classic M owns two partitions of `three`, and A owns one."""
         (m,) = self.stable({"M": THREE})
         a = self.member("A", "three")
         assert a.join().error is ErrorCode.NONE
@@ -112,13 +112,13 @@ class MigrationContext(ConsumerContext):
         raise AssertionError(f"{self.state} after ten rounds")
 
     def rejoin(self, member: Member) -> Owned:
-        """Give up everything, rejoin and sync; return the owned partitions."""
+        """Let a member give up all partitions, rejoin and sync; return its partitions."""
         assert member.join().error is ErrorCode.NONE
         return assigned(member.sync())
 
     @property
     def classic_group(self) -> GroupMetadata:
-        """The group, which must be a classic group."""
+        """Return the group, which must be a classic group."""
         group = self.broker.any_group
         assert isinstance(group, GroupMetadata), group
         return group

@@ -51,7 +51,7 @@ def test_a_member_joins_at_once() -> None:
 
 
 def test_what_it_gives_up_goes_to_the_others() -> None:
-    """A member that lists owned partitions first gives up the revoked ones, then rejoins."""
+    """A member that lists owned partitions first gives up revoked partitions, then rejoins."""
     context = MigrationContext()
     protocols = subscribed("three", owned=THREE)
     (m,) = context.stable({"M": THREE}, protocols=protocols)
@@ -115,7 +115,7 @@ def test_a_record_of_an_earlier_release_ends() -> None:
 def test_a_new_member_gets_its_id_first() -> None:
     """Since v4 a new member first gets its id (KIP-394).
 
-    The id is not stored, so any other id is accepted as well.
+    The id is not stored, so any other id is accepted, too.
     """
     context = with_a()
     m = context.old("M", version=4)
@@ -174,7 +174,7 @@ def test_all_classic_members_share_a_protocol() -> None:
 
 
 def test_a_protocol_is_kept_once() -> None:
-    """If several protocols have the same name, the first protocol counts."""
+    """If several protocols have the same name, the first of them is used."""
     context = with_a()
     m = context.old("M", protocols=[*subscribed("three"), ("range", b"")])
     m.join()
@@ -193,7 +193,7 @@ def test_metadata_that_cannot_be_read() -> None:
 
 
 def test_optional_fields() -> None:
-    """The rack is stored; v0 uses the session timeout as rebalance timeout."""
+    """JoinGroup stores the rack; v0 stores the session timeout as rebalance timeout."""
     context = with_a()
     m = context.old("M", protocols=subscribed("three", version=3, rack_id="r1"))
     m.join()

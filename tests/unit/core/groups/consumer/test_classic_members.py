@@ -187,7 +187,7 @@ def test_a_session_ends() -> None:
 def test_members_of_both_protocols_leave_together() -> None:
     """Members of both protocols can leave together, with one new group epoch.
 
-    Unknown members get their error.
+    Unknown members get UNKNOWN_MEMBER_ID.
     """
     context = MigrationContext()
     m, a = context.mixed()

@@ -158,7 +158,7 @@ def stays(context: MigrationContext) -> None:
 
 
 def test_when_the_group_stays_what_it_is() -> None:
-    """The group is converted only if the policy allows and it fits into `group.max.size`."""
+    """A conversion needs a policy that allows it, and a group within `group.max.size`."""
     stays(MigrationContext(consumer_migration_policy="upgrade"))
     stays(MigrationContext(max_size=1))
 
@@ -213,7 +213,7 @@ def test_members_have_new_sessions() -> None:
 
 
 def test_all_protocols_of_the_members_count_again() -> None:
-    """The next vote counts all protocols of the members, not only the chosen one."""
+    """The next vote counts all protocols of the members, not only the chosen protocol."""
     context = MigrationContext()
     metadata = subscribed("three")[0][1]
     both = [("range", metadata), ("roundrobin", metadata)]
@@ -349,7 +349,7 @@ def test_the_expression_of_a_static_member_ends() -> None:
 
 
 def test_when_a_static_member_converts_nothing() -> None:
-    """A static member converts nothing if this is not allowed or the group is too large.
+    """A static member converts nothing if the policy forbids this or the group is too large.
 
     The same holds if other members use the consumer protocol.
     """

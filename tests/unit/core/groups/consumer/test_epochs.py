@@ -52,7 +52,7 @@ def test_topics_that_are_read_and_change_raise_the_epoch(change: dict[str, int])
 
 
 def test_other_topics_do_not_matter() -> None:
-    """A change of other topics gives the same hash and no new epoch."""
+    """A change of unsubscribed topics changes neither the metadata hash nor the epoch."""
     context = ConsumerContext()
     member = context.member("a", "three")
     context.joined(member)

@@ -13,7 +13,7 @@ from tests.unit.core.groups.consumer.hashed_topics import CASES, ONE, TWO, Hashe
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_hashes_are_kafkas(case: Hashed) -> None:
-    """The hash covers ids, names, partition counts and racks, in any order."""
+    """The metadata hash covers ids, names, partition counts and racks, in any order."""
     names = [one.name for one in case.topics]
     topics = HashedTopics(case.topics, case.racks)
     assert run_all(metadata_hash(names, topics)) == case.hashed
@@ -21,7 +21,7 @@ def test_the_hashes_are_kafkas(case: Hashed) -> None:
 
 
 def test_topics_that_do_not_exist_do_not_count() -> None:
-    """Nonexistent topics do not count; without any existing topic the hash is 0."""
+    """Nonexistent topics do not change the metadata hash; the hash without topics is 0."""
     nothing = NoTopics()
     assert run_all(metadata_hash(["nowhere"], nothing)) == 0
     assert [*nothing.listed_topics()] == []

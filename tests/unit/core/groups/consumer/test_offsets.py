@@ -63,7 +63,7 @@ def as_classic(context: ConsumerContext, member_id: str) -> None:
 
 
 def test_a_member_commits_with_its_epoch() -> None:
-    """A higher epoch gets STALE_MEMBER_EPOCH, an unknown member UNKNOWN_MEMBER_ID."""
+    """A commit with a higher epoch gets STALE_MEMBER_EPOCH, an unknown member UNKNOWN_MEMBER_ID."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)
@@ -78,7 +78,7 @@ def test_a_member_commits_with_its_epoch() -> None:
 def test_an_older_epoch_does_for_partitions_owned_since_then() -> None:
     """An older epoch is accepted for partitions owned since then, also while revoking (KIP-1251).
 
-    Partitions that were assigned later, or that others own, are refused.
+    Partitions that were assigned later, or that other members own, are refused.
     """
     context = ConsumerContext()
     a, kept, given = give_up(context)
@@ -222,7 +222,7 @@ def test_who_may_fetch() -> None:
 
 
 def test_offsets_of_topics_that_members_read_do_not_expire() -> None:
-    """Offsets of topics subscribed by name or pattern do not expire; others do, in any state."""
+    """Offsets of topics subscribed by name or pattern do not expire; all other offsets do."""
     context = ConsumerContext(consumer_session_timeout_ms=2 * WEEK_MS)
     a = context.member("a", "three", regex="o.*")
     context.joined(a)

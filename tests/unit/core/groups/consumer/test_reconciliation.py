@@ -120,7 +120,7 @@ def test_a_member_gets_back_what_it_has_just_given_up() -> None:
 
 
 def test_waiting_members_get_what_is_free_bit_by_bit() -> None:
-    """B gets one released partition at once and waits for the other."""
+    """A waiting member gets each partition as soon as the partition is free."""
     context = ConsumerContext()
     a = context.member("a", "two")
     context.joined(a)

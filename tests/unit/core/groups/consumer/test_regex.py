@@ -57,7 +57,7 @@ def test_an_expression_matches_whole_names() -> None:
 
 
 def test_names_and_an_expression_together() -> None:
-    """A member may have names and a pattern; a topic in both counts once."""
+    """A member may have names and a pattern; a topic that both match is assigned once."""
     context = ConsumerContext()
     a = reader(context, "t.*", "one", "two")
     context.reconcile(a)
@@ -162,7 +162,7 @@ def test_a_second_member_with_a_resolved_expression() -> None:
 
 
 def test_a_second_member_before_the_expression_is_resolved() -> None:
-    """A second member that joins before the resolution has no topics at first either."""
+    """A second member that joins before the resolution also starts without topics."""
     context = ConsumerContext()
     appends = iter((ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS))
     context.broker.append_error = lambda: next(appends, ErrorCode.NONE)
@@ -193,7 +193,7 @@ def test_the_last_member_takes_its_expression_with_it() -> None:
 
 
 def test_an_expression_for_another() -> None:
-    """A replaced pattern is dropped at once; the next heartbeat resolves the new one."""
+    """A replaced pattern is dropped at once; the next heartbeat resolves the new pattern."""
     context = ConsumerContext()
     a = reader(context, "t.*")
     context.reconcile(a)

@@ -89,7 +89,7 @@ def test_a_snapshot_holds_everything() -> None:
 
 
 def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
-    """After its tombstones a group is a classic group with the same offsets, until a new record."""
+    """After all its tombstones a consumer group is a classic group with the same offsets."""
     context = varied()
     group: Group = context.group
     offsets = group.offsets
@@ -165,7 +165,7 @@ def test_tombstones_of_what_the_group_goes_on_without() -> None:
 def test_a_partition_belongs_to_who_was_last_recorded_with_it() -> None:
     """A partition belongs to its last recorded owner.
 
-    A tombstone of the previous owner does not release it.
+    A tombstone of the previous owner does not release the partition.
     """
     context = ConsumerContext()
     context.joined(context.member("a", "three"))

@@ -33,7 +33,7 @@ def test_a_static_member_leaves_for_a_while() -> None:
 
 
 def test_it_comes_back_under_another_id() -> None:
-    """A returning member takes over the state of the old member without a new epoch."""
+    """A returning static member takes over the state of its predecessor without a new epoch."""
     context = ConsumerContext()
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE
@@ -127,7 +127,7 @@ def test_an_instance_id_of_another_member() -> None:
 
 
 def test_the_epoch_of_a_static_member_is_checked() -> None:
-    """The epoch of a static member is checked like any other."""
+    """A static member's heartbeat with a wrong epoch gets FENCED_MEMBER_EPOCH."""
     context = ConsumerContext()
     a = joined(context)
     assert a.beat(member_epoch=7) is ErrorCode.FENCED_MEMBER_EPOCH
@@ -144,7 +144,7 @@ def test_a_static_member_leaves_for_good() -> None:
 
 
 def test_a_member_that_brings_another_instance_id() -> None:
-    """A member that changes its instance id frees the old one for another member."""
+    """A member that changes its instance id frees the old instance id for another member."""
     context = ConsumerContext()
     a = joined(context)
     a.instance_id = "second"
@@ -160,7 +160,7 @@ def test_a_member_that_brings_another_instance_id() -> None:
 
 
 def test_a_static_member_in_a_full_group() -> None:
-    """In a full group an absent static member can return under any id; others cannot join."""
+    """In a full group an absent static member can return under any id; new members cannot join."""
     context = ConsumerContext(consumer_max_size=1)
     a = joined(context)
     assert a.leave(-2) is ErrorCode.NONE

@@ -14,7 +14,7 @@ from tests.unit.core.groups.consumer.context import ConsumerContext
 
 
 def spy(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, GroupSpec]]:
-    """Return the list of assignor calls from here on."""
+    """Return a list to which each further call of an assignor is added."""
     calls: list[tuple[str, GroupSpec]] = []
     table = cast("dict[str, Assignor]", ASSIGNORS)
     for name, assignor in [*table.items()]:
@@ -31,7 +31,7 @@ def _spied(calls: list[tuple[str, GroupSpec]], name: str, assignor: Assignor) ->
 
 
 def test_the_first_assignor_of_the_broker_is_the_default() -> None:
-    """If no member names an assignor, the broker's first one is used."""
+    """If no member names an assignor, the broker's first assignor is used."""
     context = ConsumerContext(consumer_assignors=("range", "uniform"))
     context.joined(context.member("a", "three"))
     assert context.describe().assignor_name == "range"
@@ -117,7 +117,7 @@ def test_all_members_read_the_same(
 
 
 def test_only_targets_that_change_are_recorded() -> None:
-    """Only changed targets are recorded, and the epoch in every case."""
+    """Only changed member targets are recorded; the target epoch is always recorded."""
     context = ConsumerContext()
     a, b = context.member("a", "three"), context.member("b", "one")
     context.joined(a)
@@ -144,7 +144,7 @@ def test_a_member_that_gets_nothing_has_a_target_all_the_same() -> None:
 
 
 def test_topics_that_do_not_exist_have_no_part_in_it() -> None:
-    """Nonexistent topics are not assigned; a topic created later is."""
+    """Nonexistent topics are not assigned; a topic created later is assigned."""
     context = ConsumerContext()
     a = context.member("a", "later")
     context.joined(a)

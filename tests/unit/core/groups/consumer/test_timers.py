@@ -63,7 +63,7 @@ def test_a_silent_member_is_fenced_when_its_session_ends() -> None:
 
 
 def test_any_heartbeat_renews_the_session() -> None:
-    """Accepted heartbeats renew the session, refused ones do not."""
+    """Accepted heartbeats renew the session; refused heartbeats do not."""
     context = ConsumerContext()
     a = context.member("a", "three")
     context.joined(a)

@@ -147,7 +147,7 @@ def refused(context: MigrationContext) -> tuple[ErrorCode, str | None]:
 
 @pytest.mark.parametrize("policy", ["downgrade", "disabled"])
 def test_it_has_to_be_allowed(policy: str) -> None:
-    """The conversion depends on group.consumer.migration.policy."""
+    """With the policies downgrade and disabled a classic group is not converted."""
     context = MigrationContext(consumer_migration_policy=policy)
     context.stable({"M": THREE})
     assert refused(context) == (
@@ -169,7 +169,7 @@ def test_it_is_for_consumers() -> None:
 
 
 def test_the_group_may_be_too_large() -> None:
-    """A group above group.consumer.max.size is not converted; a full group refuses the member."""
+    """A group above group.consumer.max.size is not converted; a full group refuses a consumer."""
     context = MigrationContext(consumer_max_size=1)
     context.stable({"M": {}, "N": {}})
     assert refused(context) == (
@@ -184,7 +184,7 @@ def test_the_group_may_be_too_large() -> None:
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\xff\xff\0\0", b"\0\0\0\0"])
 def test_malformed_subscriptions(metadata: bytes) -> None:
-    """Truncated subscriptions and invalid versions are refused."""
+    """A group with truncated subscriptions or invalid versions is not converted."""
     context = MigrationContext()
     context.stable({"M": {}}, protocols=[("range", metadata)])
     assert refused(context) == (
@@ -298,7 +298,7 @@ def test_an_empty_group_ends_as_a_classic_one() -> None:
 
 @pytest.mark.parametrize("has_offsets", [True, False])
 def test_a_group_without_a_record(has_offsets: bool) -> None:
-    """A group with only offsets gets a classic tombstone; a new group does not."""
+    """A group with only offsets gets a classic tombstone; a new group gets no tombstone."""
     context = MigrationContext()
     if has_offsets:
         commit(context.broker, ("three", 0, 1))

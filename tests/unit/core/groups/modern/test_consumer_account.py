@@ -37,7 +37,7 @@ def test_first_member() -> None:
 
 
 def test_release() -> None:
-    """A new member waits for a revocation; the record names the owner and the time."""
+    """A new member waits for a revocation; the rebalance record names the owner and the delay."""
     context, (first,) = stable("a")
     second = context.member("b", "six")
     context.broker.advance(100)
@@ -64,7 +64,7 @@ def test_release() -> None:
 
 
 def test_revocation_that_times_out() -> None:
-    """A member that does not revoke is fenced; the record has the delay, then the removal."""
+    """A member that does not revoke is fenced; the rebalance record has delay and removal."""
     context, (first,) = stable("a", consumer_session_timeout_ms=100_000)
     second = context.member("b", "six")
     second.join()
@@ -92,7 +92,7 @@ def test_revocation_that_times_out() -> None:
 
 
 def test_epochs_that_rise_before_there_is_a_target() -> None:
-    """Members that join within one assignment interval share one record."""
+    """Members that join within one assignment interval share one rebalance record."""
     context, (first,) = stable("a", consumer_assignment_interval_ms=1000)
     second, third = context.member("b", "six"), context.member("c", "six")
     second.join()
@@ -121,7 +121,7 @@ def test_epochs_that_rise_before_there_is_a_target() -> None:
     ],
 )
 def test_member_gone(silent_ms: int, said: str) -> None:
-    """The record has a member that left, or whose session expired."""
+    """The rebalance record names a member that left, or whose session expired."""
     context, (first, second) = stable("a", "b")
     if silent_ms:
         context.broker.advance(44_000)
@@ -135,7 +135,7 @@ def test_member_gone(silent_ms: int, said: str) -> None:
 
 
 def test_nobody_left() -> None:
-    """The record says that the last member left."""
+    """The rebalance record says that the last member left."""
     context, (first,) = stable("a")
     first.leave()
     assert stories(context.broker) == [
@@ -147,7 +147,7 @@ def test_nobody_left() -> None:
 
 
 def test_subscription() -> None:
-    """The record has a changed subscription, by names or by pattern."""
+    """The rebalance record has a changed subscription, by names or by pattern."""
     context, (first,) = stable("a")
     first.beat(subscribed_topic_names=["six", "two"])
     first.beat(subscribed_topic_regex="o.*")
@@ -162,7 +162,7 @@ def test_subscription() -> None:
 
 
 def test_topics() -> None:
-    """The record has a subscribed topic that got more partitions."""
+    """The rebalance record names a subscribed topic that got more partitions."""
     context, (first,) = stable("a")
     context.change_topics(six=7)
     first.beat()
@@ -189,7 +189,7 @@ def test_static_member() -> None:
 
 
 def test_static_member_away() -> None:
-    """While a static member is away the record stays open until it returns."""
+    """While a static member is away, the rebalance record stays open until the member returns."""
     context = ConsumerContext()
     first = context.member("a", "six", instance_id="i")
     context.joined(first)
@@ -208,7 +208,7 @@ def test_static_member_away() -> None:
 
 
 def test_loaded_and_unloaded() -> None:
-    """The record continues when another broker loads the group."""
+    """The rebalance record continues when another broker loads the group."""
     context, (first,) = stable("a")
     context.broker.crash()
     assert stories(context.broker) == [
@@ -247,7 +247,7 @@ def test_loaded_without_assignment() -> None:
 
 
 def test_deleted() -> None:
-    """A group that is deleted or converted ends its record."""
+    """Deleting or converting a group ends its rebalance record."""
     context, (first,) = stable("a")
     first.leave()
     context.broker.explained.clear()
@@ -265,7 +265,7 @@ def test_classic_group_in_its_place() -> None:
 
 
 def test_member_goes_before_there_is_a_target() -> None:
-    """A revoking member may leave before the next target; the record has its delay."""
+    """A revoking member may leave before the next target; the rebalance record has its delay."""
     context, (first,) = stable("a")
     context.broker.advance(1)
     second, third = context.member("b", "six"), context.member("c", "six")
@@ -315,7 +315,7 @@ def test_downgrade() -> None:
 
 
 def test_classic_member_leaves() -> None:
-    """The record has the reason that a leaving classic member gave."""
+    """The rebalance record has the reason that a leaving classic member gave."""
     context = MigrationContext()
     old, new = context.mixed()
     context.broker.explained.clear()
@@ -326,7 +326,7 @@ def test_classic_member_leaves() -> None:
 
 
 def test_classic_member_stalls() -> None:
-    """The record has a classic member that did not rejoin."""
+    """The rebalance record names a classic member that did not rejoin."""
     context = MigrationContext()
     old, new = context.mixed()
     context.broker.explained.clear()

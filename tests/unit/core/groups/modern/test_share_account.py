@@ -7,7 +7,7 @@ from tests.unit.core.groups.share.context import ShareContext
 
 
 def test_members_come_and_go() -> None:
-    """Each change is complete when all members have sent a heartbeat."""
+    """A share group's rebalance is complete when all members have sent a heartbeat."""
     context = ShareContext()
     first, second = context.member("a", "three"), context.member("b", "three")
     context.joined(first)
@@ -44,7 +44,7 @@ def test_partitions_that_are_new() -> None:
 
 
 def test_end() -> None:
-    """Deleting a share group ends its record."""
+    """Deleting a share group ends its rebalance record."""
     context = ShareContext()
     first = context.member("a", "three")
     context.joined(first)

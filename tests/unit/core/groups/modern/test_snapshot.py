@@ -1,4 +1,4 @@
-"""A snapshot of a group."""
+"""Partitions in a snapshot of a group: names and order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from coordinator_server.core.groups.settings import GroupEnvironment, GroupSetti
 
 
 def test_partitions_by_name() -> None:
-    """Partitions are listed by name and in order; topics without partitions are left out."""
+    """`by_name` sorts topics and partitions, and omits topics without partitions.
+
+    A topic without a name is listed by its id in hexadecimal.
+    """
     environment = GroupEnvironment(GroupSettings(), str, str, in_place_of)
     assigned, revoking = {"b": [2], "c": [], "a": [1, 0]}, {"b": [1]}
     named = by_name(environment, assigned, revoking)

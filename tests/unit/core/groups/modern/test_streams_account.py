@@ -33,7 +33,7 @@ def test_release() -> None:
 
 
 def test_first_assignment() -> None:
-    """All members that join in the initial delay share one record."""
+    """All members that join in the initial delay share one rebalance record."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     first, second = context.member("a"), context.member("b")
     first.join()
@@ -47,7 +47,7 @@ def test_first_assignment() -> None:
 
 
 def test_settings() -> None:
-    """Changed assignor settings and topics are recorded."""
+    """The rebalance record names changed assignor settings and changed topics as the cause."""
     context = StreamsContext()
     first = context.member("a")
     context.joined(first)
@@ -74,7 +74,7 @@ def test_member_changes() -> None:
 
 
 def test_member_gone() -> None:
-    """An expired session and a fenced member are recorded."""
+    """The rebalance record says that a session expired, or that a member was fenced."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -95,7 +95,7 @@ def test_member_gone() -> None:
 
 
 def test_loaded() -> None:
-    """The record continues after a restart."""
+    """The rebalance record continues after a restart."""
     context = StreamsContext()
     context.joined(context.member("a", topology(subtopology("0", "three"))))
     context.broker.crash()

@@ -27,7 +27,7 @@ def a_group() -> ConsumerGroup:
 
 @pytest.mark.parametrize("count", [0, 1, STEP_ITEMS, STEP_ITEMS + 1, 12 * STEP_ITEMS + 7])
 def test_names_are_put_in_order(count: int) -> None:
-    """Names are sorted and unique, for any number of names."""
+    """The topic names of a member are sorted and stored once, however many there are."""
     names = [f"topic-{number}" for number in range(count)]
     mixed = names + names[: count // 2]
     random.Random(count).shuffle(mixed)

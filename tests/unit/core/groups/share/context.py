@@ -39,7 +39,7 @@ class ShareMember:
         self.assigned: Partitions | None = None
 
     def send(self, client_id: str | None = "client", **fields: Any) -> Answer:
-        """Send a heartbeat with only these fields; the member takes the response."""
+        """Send a heartbeat with only these fields; the member applies and returns the answer."""
         request = {"group_id": GROUP, "member_id": self.id, "member_epoch": self.epoch, **fields}
         answer = self.broker.send(ShareGroupHeartbeatRequest(**request), 1, client_id)
         response = answer.response
@@ -53,7 +53,7 @@ class ShareMember:
         return answer
 
     def join(self, **fields: Any) -> Answer:
-        """Send every field, as a joining member does."""
+        """Send every field, as a joining member does; return the answer."""
         return self.send(**{"member_epoch": 0, "subscribed_topic_names": self.topics, **fields})
 
     def beat(self, **fields: Any) -> ErrorCode:
@@ -61,7 +61,7 @@ class ShareMember:
         return self.send(**fields).error
 
     def leave(self) -> ErrorCode:
-        """Leave the group."""
+        """Leave the group; return the error."""
         return self.send(member_epoch=-1).error
 
 
@@ -95,19 +95,19 @@ class ShareContext:
 
     @property
     def group(self) -> ShareGroup:
-        """The group, which must be a share group."""
+        """Return the group, which must be a share group."""
         group = self.broker.any_group
         assert isinstance(group, ShareGroup), group
         return group
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of the group and of its target assignment."""
+        """Return the epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     @property
     def states(self) -> tuple[Partitions, Partitions, list[str]]:
-        """The initializing and the initialized partitions, and the topics being deleted."""
+        """Return the initializing and initialized partitions, and the topics being deleted."""
         states = self.group.states
         assert states is not None
         initializing, initialized = (
@@ -118,7 +118,7 @@ class ShareContext:
 
     @property
     def kept(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """The share coordinator's state epochs and start offsets by topic and partition."""
+        """Return the share coordinator's state epoch and start offset by topic and partition."""
         states = self.share_state.states
         return {(name_of(key.topic_id), key.partition): state for key, state in states.items()}
 
@@ -140,7 +140,7 @@ class ShareContext:
         return described
 
     def alter(self, offsets: dict[str, dict[int, int]], group_id: str = GROUP) -> Answer:
-        """Send AlterShareGroupOffsets with start offsets by topic and partition."""
+        """Send AlterShareGroupOffsets of offsets by topic and partition; return the answer."""
         topics = [
             AlterShareGroupOffsetsRequestTopic(
                 topic_name=name,
@@ -155,7 +155,7 @@ class ShareContext:
         return self.broker.send(request, 0)
 
     def delete_offsets(self, *topics: str, group_id: str = GROUP) -> Answer:
-        """Send DeleteShareGroupOffsets."""
+        """Send DeleteShareGroupOffsets; return the answer."""
         names = [DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in topics]
         request = DeleteShareGroupOffsetsRequest(group_id=group_id, topics=names)
         return self.broker.send(request, 0)
@@ -183,7 +183,7 @@ class ShareContext:
         return names
 
     def check(self) -> None:
-        """Check the replay law."""
+        """Check that a replay of the log gives the same group."""
         self.broker.check_replay_law()
 
 

@@ -54,7 +54,7 @@ def test_the_records_of_a_join() -> None:
 
 
 def test_members_share_partitions() -> None:
-    """Two members share a single partition; if there are two partitions, each member gets one."""
+    """Two members share a single partition; of two partitions each member gets one."""
     t = ShareContext()
     a, b = t.member("A", "one"), t.member("B", "one")
     t.joined(a, b)
@@ -69,7 +69,7 @@ def test_members_share_partitions() -> None:
 
 
 def test_members_with_different_topics() -> None:
-    """Members get partitions of their own topics; a nonexistent topic does no harm."""
+    """Members get partitions of their own topics; nonexistent topics are ignored."""
     t = ShareContext()
     a, b = t.member("A", "one", "no-such"), t.member("B", "two")
     t.joined(a, b)
@@ -261,7 +261,7 @@ def test_who_is_no_member() -> None:
 
 
 def test_a_group_that_does_not_exist() -> None:
-    """Only a join creates a group."""
+    """Only a joining heartbeat creates a share group."""
     t = ShareContext()
     a = t.member("A")
     beat, leave = a.send(member_epoch=1).response, a.send(member_epoch=-1).response
@@ -308,7 +308,7 @@ def test_malformed(fields: dict[str, Any], message: str | None) -> None:
 
 
 def test_a_coordinator_that_is_not_here() -> None:
-    """NOT_COORDINATOR is returned without a text."""
+    """A heartbeat to a broker that is not the coordinator gets NOT_COORDINATOR without a text."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -357,7 +357,7 @@ def test_sessions() -> None:
 
 
 def test_sessions_that_end_together() -> None:
-    """Members whose sessions end together are fenced one by one, each with an epoch."""
+    """Members whose sessions end together are fenced one by one, each at a new group epoch."""
     t = ShareContext()
     members = [t.member(name, "one") for name in "ABC"]
     t.joined(*members)
@@ -419,7 +419,7 @@ def test_a_heartbeat_that_cannot_be_written() -> None:
 
 
 def test_groups_of_other_kinds() -> None:
-    """Groups of other kinds, even empty ones, are not converted, and a leave is refused."""
+    """A share heartbeat does not convert a group of another kind, and a leave is refused."""
     t = ShareContext()
     assert t.classic("C").join().parked is False
     a = t.member("A", "one")

@@ -10,7 +10,7 @@ RETRY_MS = 30_000
 
 
 def test_only_what_is_new_is_initialized() -> None:
-    """Only new partitions are initialized; others keep their state and its epoch."""
+    """Only new partitions are initialized; other partitions keep their state and state epoch."""
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -46,7 +46,7 @@ def test_while_the_share_coordinator_thinks() -> None:
 def test_what_is_not_answered_is_asked_again() -> None:
     """An unanswered initialization is repeated after the retry interval.
 
-    A late response does no harm.
+    A late response has no effect.
     """
     t = ShareContext()
     t.share_state.hold()
@@ -152,7 +152,7 @@ def test_an_error_after_more_was_asked() -> None:
 
 
 def test_an_answer_for_a_group_that_is_gone() -> None:
-    """A response for a group that was moved or deleted meanwhile is ignored."""
+    """A response that arrives after the group was moved or deleted is ignored."""
     t = ShareContext()
     t.share_state.hold()
     a = t.member("A", "one")

@@ -75,7 +75,7 @@ def test_offsets_of_an_empty_group() -> None:
 
 
 def test_what_cannot_be_altered() -> None:
-    """Unknown topics come first, or are omitted if without partitions; other topics are altered."""
+    """Unknown topics come first in the response; unknown topics without partitions are omitted."""
     t = ShareContext()
     answer = t.alter({"one": {0: 1, 1: 1}, "no-such": {0: 1}, "nor-this": {}, "two": {1: 3}})
     assert answered(answer) == [
@@ -122,7 +122,10 @@ def test_a_negative_partition() -> None:
 
 
 def test_groups_that_cannot_be_altered() -> None:
-    """Groups with members, of another kind, without a name or on another broker are refused."""
+    """Altering offsets is refused for groups with members, of another kind, or without a name.
+
+    A group on another broker is refused, too.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -139,7 +142,7 @@ def test_groups_that_cannot_be_altered() -> None:
 
 
 def test_classic_groups_have_no_such_offsets() -> None:
-    """Even an empty classic group is refused."""
+    """An empty classic group refuses to alter and to delete share group offsets."""
     t = ShareContext()
     t.classic("A").join()
     wrong = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} is not a share group.")
@@ -148,7 +151,7 @@ def test_classic_groups_have_no_such_offsets() -> None:
 
 
 def test_the_share_coordinator_refuses_to_alter() -> None:
-    """Errors of the share coordinator are returned per partition; failed ones stay initializing."""
+    """The share coordinator's errors are returned per partition, which stays initializing."""
     t = ShareContext()
     t.refusing("two", ErrorCode.FENCED_STATE_EPOCH)
     answer = t.alter({"one": {0: 1}, "two": {0: 1, 5: 1}})
@@ -175,7 +178,7 @@ def test_what_is_altered_is_not_deleting_any_more() -> None:
 
 
 def test_an_alteration_that_cannot_be_written() -> None:
-    """If the record cannot be written, the error is returned, and no state is changed."""
+    """If an alteration cannot be recorded, the error is returned and no state is changed."""
     t = ShareContext()
     t.broker.append_error = lambda: ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert t.alter({"one": {0: 3}}).error is ErrorCode.NOT_COORDINATOR
@@ -183,7 +186,7 @@ def test_an_alteration_that_cannot_be_written() -> None:
 
 
 def test_a_large_alteration() -> None:
-    """A large request runs in steps."""
+    """A large AlterShareGroupOffsets runs in steps and gets the same response."""
     t = ShareContext({"many": 1200})
     small = t.alter({"many": dict.fromkeys(range(1200), 5)})
     request = small.request
@@ -195,7 +198,7 @@ def test_a_large_alteration() -> None:
 
 
 def test_offsets_are_deleted() -> None:
-    """Deleted topics come first; topics without state and unknown topics follow, with errors."""
+    """In the response deleted topics precede topics without state and unknown topics."""
     t = ShareContext()
     emptied(t, "one", "two")
     answer = t.delete_offsets("three", "one", "no-such")
@@ -229,7 +232,10 @@ def test_a_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_no_state_to_delete() -> None:
-    """A group without state gets an empty response; an unknown group gets its error."""
+    """DeleteShareGroupOffsets of a group without state has no topics in the response.
+
+    An unknown group gets GROUP_ID_NOT_FOUND.
+    """
     t = ShareContext()
     missing = (ErrorCode.GROUP_ID_NOT_FOUND, f"Group {GROUP} not found.")
     assert refused(t.delete_offsets("one")) == missing
@@ -264,7 +270,7 @@ def test_the_group_moves_while_the_share_coordinator_thinks() -> None:
 
 
 def test_states_are_gone_when_the_share_coordinator_answers() -> None:
-    """The request is answered even if the group's state record is gone by then."""
+    """A waiting request is answered even if the group's state record is removed meanwhile."""
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()
@@ -278,7 +284,7 @@ def test_states_are_gone_when_the_share_coordinator_answers() -> None:
 
 
 def test_a_group_is_deleted_with_its_state() -> None:
-    """All topics are marked as deleting, then the state is deleted, then the group."""
+    """DeleteGroups first marks all topics as deleting, then deletes their state, then the group."""
     t = ShareContext()
     emptied(t, "one", "two")
     t.share_state.hold()
@@ -323,7 +329,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
 def test_a_group_whose_state_cannot_be_deleted() -> None:
     """A group whose state cannot be deleted stays and can be deleted later.
 
-    State of deleted topics does not count.
+    State of deleted topics does not prevent the deletion of the group.
     """
     t = ShareContext()
     emptied(t, "one", "two")
@@ -366,7 +372,10 @@ def test_a_group_that_is_deleted_twice() -> None:
 
 
 def test_a_bug_while_the_share_coordinator_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bug in one request does not affect another one that waits for the share coordinator."""
+    """A bug in one request does not affect another request that waits for a response.
+
+    Both requests wait for the share coordinator.
+    """
     t = ShareContext()
     emptied(t, "one")
     t.share_state.hold()

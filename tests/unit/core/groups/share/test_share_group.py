@@ -61,7 +61,7 @@ def test_describe() -> None:
 
 
 def test_groups_that_cannot_be_described() -> None:
-    """Unknown, foreign, unnamed and moved groups cannot be described."""
+    """ShareGroupDescribe refuses unknown, foreign and moved groups, and an empty group id."""
     t = ShareContext()
     missing = t.describe()
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -78,7 +78,7 @@ def test_groups_that_cannot_be_described() -> None:
 
 
 def test_many_members_are_described_in_steps() -> None:
-    """Many members are described in steps."""
+    """A share group with many members is described in steps."""
     t = ShareContext(share_max_size=1000)
     for number in range(501):
         t.member(f"m{number}", "no-such").join()
@@ -144,7 +144,10 @@ def test_who_knows_consumer_groups() -> None:
 
 
 def test_no_offsets_are_committed() -> None:
-    """Offsets cannot be committed or deleted, also not in transactions, and none expires."""
+    """Offsets of a share group cannot be committed or deleted, also not in transactions.
+
+    No offset of a share group expires.
+    """
     t = ShareContext()
     a = t.member("A", "one")
     t.joined(a)
@@ -163,7 +166,7 @@ def test_no_offsets_are_committed() -> None:
 
 
 def test_offsets_that_are_in_the_log_all_the_same() -> None:
-    """Offset commit records in the log are kept; their expiry counts from the commit."""
+    """Offset commit records in the log are loaded; their expiry is counted from the commit."""
     t = ShareContext()
     t.joined(t.member("A", "no-such"))
     value = OffsetCommitValue(offset=5, commit_timestamp=7)
@@ -240,7 +243,7 @@ def test_snapshots() -> None:
 
 
 def test_the_state_is_written_at_the_end_of_a_sync() -> None:
-    """With a sync of every record a heartbeat waits for its sync; the initialization does not."""
+    """With a sync of every record a heartbeat waits for the sync; an initialization does not."""
     t = ShareContext()
     t.broker.flushes = True
     a = t.member("A", "one")

@@ -71,7 +71,7 @@ class StreamsMember:
         self.standby: Tasks = {}
 
     def send(self, **fields: Any) -> Answer:
-        """Send a heartbeat with only these fields; the member takes the response."""
+        """Send a heartbeat with only these fields; the member applies and returns the answer."""
         request = {
             "group_id": GROUP,
             "member_id": self.id,
@@ -90,7 +90,7 @@ class StreamsMember:
         return answer
 
     def join(self, **fields: Any) -> Answer:
-        """Send every field, as a joining member does."""
+        """Send every field, as a joining member does; return the answer."""
         endpoint = self.endpoint
         return self.send(
             **{
@@ -116,7 +116,7 @@ class StreamsMember:
     def own(
         self, active: Tasks | None = None, standby: Tasks | None = None, **fields: Any
     ) -> Answer:
-        """Send a heartbeat with the member's tasks: the given tasks, or else the assigned tasks."""
+        """Send a heartbeat with the given or else the assigned tasks; return the answer."""
         return self.send(
             active_tasks=listed(self.active if active is None else active),
             standby_tasks=listed(self.standby if standby is None else standby),
@@ -125,7 +125,7 @@ class StreamsMember:
         )
 
     def leave(self, **fields: Any) -> ErrorCode:
-        """Leave for good."""
+        """Leave for good; return the error."""
         return self.send(**{"member_epoch": -1, **fields}).error
 
     def commit(self, *offsets: Offset, **changes: Any) -> list[ErrorCode]:
@@ -139,7 +139,7 @@ class StreamsMember:
 
     @property
     def count(self) -> int:
-        """The number of assigned active tasks."""
+        """Return the number of assigned active tasks."""
         return sum(map(len, self.active.values()))
 
 
@@ -191,19 +191,19 @@ class StreamsContext:
 
     @property
     def group(self) -> StreamsGroup:
-        """The group, which must be a streams group."""
+        """Return the group, which must be a streams group."""
         group = self.broker.any_group
         assert isinstance(group, StreamsGroup), group
         return group
 
     @property
     def state(self) -> str:
-        """The state of the group."""
+        """Return the state of the group."""
         return self.group.state.value
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """The epochs of the group and of its target assignment."""
+        """Return the epochs of the group and of its target assignment."""
         return self.group.epoch, self.group.assignment_epoch
 
     def describe(self, **fields: Any) -> DescribedStreamsGroup:
@@ -222,7 +222,7 @@ class StreamsContext:
         self.broker.topics.revision += 1
 
     def check(self) -> None:
-        """Check the replay law, and that no task is active in two members."""
+        """Check that a replay gives the same group, and that no task is active in two members."""
         self.broker.check_replay_law()
         runners: dict[tuple[str, int], str] = {}
         for member_id, current in self.group.currents.items():

@@ -91,7 +91,10 @@ def test_a_group_with_its_members() -> None:
 
 
 def test_the_offsets_that_a_member_reports() -> None:
-    """The last report of each kind of offset is described, in steps; duplicates are refused."""
+    """The last report of each kind of offset is described; duplicate offsets are refused.
+
+    The reports are processed in steps.
+    """
     context = StreamsContext()
     member = context.member("a")
     context.joined(member)
@@ -115,9 +118,9 @@ def test_the_offsets_that_a_member_reports() -> None:
 
 
 def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
-    """Reported offsets are kept, as in Kafka, even if a repeated task list fails the request.
+    """Reported offsets are stored, as in Kafka, even if a repeated task list fails the request.
 
-    If a request with an unknown task fails, its offsets are not kept.
+    If a request with an unknown task fails, its offsets are not stored.
     """
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")
@@ -138,7 +141,10 @@ def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
 
 
 def test_the_topology_as_it_came_and_as_it_is() -> None:
-    """The topology has partition counts of internal topics only once all topics are right."""
+    """StreamsGroupDescribe has partition counts of internal topics once the group is ready.
+
+    Before, the counts are those in the member's topology.
+    """
     context = StreamsContext({"three": 3, "one": 1})
     member = context.member("m", COUNTS_WORDS)
     member.join()
@@ -209,7 +215,7 @@ def test_many_groups_and_members_are_described_in_steps() -> None:
 
 
 def test_a_streams_group_in_the_list() -> None:
-    """ListGroups shows the streams type; the state filter has another name for NotReady.
+    """ListGroups shows streams groups with their type; the filter for NotReady is `not_ready`.
 
     Kafka does the same.
     """
@@ -225,7 +231,7 @@ def test_a_streams_group_in_the_list() -> None:
 
 
 def test_it_is_no_group_of_another_kind() -> None:
-    """DescribeGroups shows the group as Dead, with the reason since version 6."""
+    """DescribeGroups shows a streams group as Dead, with the reason since version 6."""
     context = StreamsContext()
     context.joined(context.member("m"))
     described = context.broker.describe(5)

@@ -34,7 +34,7 @@ def told(answer: Answer) -> dict[tuple[str, int], Any] | None:
 
 
 def test_a_new_group_forgets_the_epoch_of_its_endpoints() -> None:
-    """The first response has endpoint epoch 0, so that the next response repeats all.
+    """The first response has endpoint epoch 0; a request with another epoch gets all endpoints.
 
     Kafka does the same.
     """
@@ -88,7 +88,10 @@ def test_standby_partitions_are_told_apart() -> None:
 
 
 def test_without_topics_there_are_no_partitions() -> None:
-    """With missing topics a member with an endpoint fails, as in Kafka; other members do not."""
+    """With missing topics a heartbeat of a member with an endpoint fails, as in Kafka.
+
+    Heartbeats of other members succeed.
+    """
     context = StreamsContext({"three": 3})
     asked = topology(subtopology("0", "lost"))
     with_endpoint = context.member("a", asked, endpoint=("h", 1))

@@ -26,7 +26,7 @@ MANY = [f"n{number}" for number in range(4_000)]
 
 
 def test_the_first_member_gets_all_tasks() -> None:
-    """Epochs start at 2; the first response has everything that a client needs."""
+    """The first member gets epoch 2, all tasks, and the intervals that a client needs."""
     context = StreamsContext()
     member = context.member("m")
     answer = member.join()
@@ -162,7 +162,7 @@ def test_names_and_sizes_that_no_topology_may_have(asked: Any, message: str) -> 
     ids=["subtopologies", "topics", "configs", "joined topics", "more topics"],
 )
 def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
-    """Topologies that are too expensive are refused at once, unlike in Kafka."""
+    """Topologies of more than 4000 entries are refused at once, unlike in Kafka."""
     context = StreamsContext()
     response = context.member("m", asked).join().response
     assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
@@ -171,7 +171,7 @@ def test_topologies_that_would_hold_others_up(asked: StreamsTopology) -> None:
 
 
 def test_more_tags_than_anybody_has() -> None:
-    """Too many tags are refused."""
+    """A member with more than 4000 client tags is refused."""
     member = StreamsContext().member("m", tags=dict.fromkeys([*MANY, "one more"], ""))
     response = member.join().response
     assert response.error_code == ErrorCode.INVALID_REQUEST
@@ -179,7 +179,7 @@ def test_more_tags_than_anybody_has() -> None:
 
 
 def test_groups_that_do_not_exist() -> None:
-    """Only a join creates a group; for other requests Kafka has two error texts."""
+    """Only a join creates a group; as in Kafka, a heartbeat and a leave get different texts."""
     member = StreamsContext().member("m")
     response = member.send(member_epoch=1).response
     expected = ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {GROUP} not found."
@@ -190,7 +190,7 @@ def test_groups_that_do_not_exist() -> None:
 
 
 def test_unknown_members() -> None:
-    """An unknown member gets UNKNOWN_MEMBER_ID at any epoch."""
+    """An unknown streams member gets UNKNOWN_MEMBER_ID at any epoch."""
     context = StreamsContext()
     context.joined(context.member("m"))
     stranger = context.member("s")
@@ -233,7 +233,7 @@ def test_epochs_that_are_not_right() -> None:
 
 
 def test_joining_again_is_no_news() -> None:
-    """A rejoin returns everything again and records nothing."""
+    """A rejoin returns the whole assignment again and writes no record."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -302,7 +302,10 @@ def test_tasks_that_are_not_in_the_topology() -> None:
 
 
 def test_tasks_that_are_listed_twice() -> None:
-    """As in Kafka, a repeated task list fails the request if the list must be read."""
+    """If the broker must read a task list, a subtopology named twice fails the request.
+
+    Kafka does the same.
+    """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -333,7 +336,7 @@ def test_a_topology_is_not_changed() -> None:
 
 
 def test_more_partitions_are_more_tasks() -> None:
-    """A changed topic of the topology raises the epoch; other topics do not."""
+    """A change of a topic in the topology raises the epoch; a change of another topic does not."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -349,7 +352,7 @@ def test_more_partitions_are_more_tasks() -> None:
 def test_a_request_to_shut_down_reaches_everybody() -> None:
     """A shutdown request reaches every member until the group is empty.
 
-    The status names the first member that requested it.
+    The status names the first member that requested the shutdown.
     """
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
@@ -368,7 +371,7 @@ def test_a_request_to_shut_down_reaches_everybody() -> None:
 
 
 def test_who_is_no_member_can_ask_to_shut_down() -> None:
-    """An unknown member can request a shutdown, as in Kafka, although it is refused."""
+    """An unknown member is refused but can request a shutdown of the application, as in Kafka."""
     context = StreamsContext()
     member = context.member("m")
     context.joined(member)
@@ -378,7 +381,7 @@ def test_who_is_no_member_can_ask_to_shut_down() -> None:
 
 
 def test_a_failed_write_changes_nothing() -> None:
-    """If a write fails, the member gets the error and nothing is kept."""
+    """If a write fails, the member gets the error and the group does not change."""
     context = StreamsContext()
     member = context.member("m")
     context.broker.append_error = lambda: ErrorCode.NOT_ENOUGH_REPLICAS
@@ -409,7 +412,7 @@ def test_a_bug_costs_one_request() -> None:
 
 
 def test_requests_to_a_broker_that_is_not_the_coordinator() -> None:
-    """Another broker returns NOT_COORDINATOR."""
+    """A broker that does not coordinate the group returns NOT_COORDINATOR."""
     context = StreamsContext()
     context.broker.unload()
     assert context.member("m").join().error is ErrorCode.NOT_COORDINATOR

@@ -31,7 +31,7 @@ def test_records_of_another_kind_are_no_matter() -> None:
 
 
 def test_committed_offsets_are_kept() -> None:
-    """A group with only offsets becomes a streams group and keeps them."""
+    """A group with only offsets becomes a streams group and keeps the offsets."""
     context = StreamsContext()
     commit(context.broker, ("three", 0, 7))
     member = context.member("m")
@@ -46,7 +46,7 @@ def test_committed_offsets_are_kept() -> None:
 
 
 def test_an_endpoint_in_a_group_that_was_there() -> None:
-    """The endpoint epoch is in the response, although the new group does not keep it."""
+    """The response has the endpoint epoch, although the new streams group does not keep it."""
     context = StreamsContext()
     commit(context.broker, ("three", 0, 7))
     member = context.member("m", endpoint=("h", 1))

@@ -109,7 +109,7 @@ def test_a_process_takes_its_tasks_along() -> None:
 
 
 def test_what_is_not_said_is_not_given_up() -> None:
-    """A heartbeat without tasks releases nothing."""
+    """A heartbeat that lists no tasks releases no task."""
     context = StreamsContext()
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -124,14 +124,14 @@ def test_what_is_not_said_is_not_given_up() -> None:
 
 
 def test_tasks_that_stay_at_home() -> None:
-    """If the member already has its target, only its epoch changes."""
+    """If a member already owns its target, only its epoch changes."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0, 1)))
     moved = step(current, MemberTasks(two(0, 1)))
     assert moved == CurrentTasks(9, 3, STABLE, OwnedTasks(at(3, 0, 1)))
 
 
 def test_new_tasks_are_as_old_as_the_target() -> None:
-    """New tasks have the target's epoch, kept tasks their own (KIP-1251)."""
+    """New tasks have the target's epoch; kept tasks have their earlier epoch (KIP-1251)."""
     current = CurrentTasks(3, 2, STABLE, OwnedTasks(at(3, 0), two(1)))
     moved = step(current, MemberTasks(two(0, 2), two(1, 3), two(4)))
     assert moved.assigned == OwnedTasks({"0": {0: 3, 2: 9}}, two(1, 3), two(4))
@@ -165,7 +165,7 @@ def test_tasks_of_each_kind_are_given_up(target: MemberTasks, revoking: OwnedTas
 
 
 def test_more_is_to_be_given_up_than_before() -> None:
-    """If a newer target needs further revocations, the epoch rises by one."""
+    """If a newer target needs further revocations, the member epoch rises by one."""
     current = CurrentTasks(3, 3, UNREVOKED, OwnedTasks(at(3, 0)), OwnedTasks(at(3, 1)))
     moved = step(current, MemberTasks(), MemberTasks(two(0)))
     assert moved == CurrentTasks(4, 3, UNREVOKED, OwnedTasks(), OwnedTasks(at(3, 0)))
@@ -223,7 +223,7 @@ def test_a_state_of_a_later_release() -> None:
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     """A member in an unknown state is fenced with Kafka's text.
 
-    Its record is read, without the epochs of tasks.
+    The member's record is read, but without the epochs of tasks.
     """
     context = StreamsContext()
     member = context.member("m")

@@ -55,7 +55,7 @@ def test_another_process_raises_the_epoch() -> None:
 
 
 def test_an_instance_id_in_use() -> None:
-    """The instance id of a member that has not left cannot be taken over, even by itself."""
+    """The instance id of a member that has not left cannot be taken over, even by that member."""
     context = StreamsContext()
     static(context, "a")
     for member_id in ("a", "b"):
@@ -95,7 +95,7 @@ def test_a_static_member_in_a_full_group() -> None:
 
 
 def test_a_static_member_that_stays_away() -> None:
-    """The session of a static member that stays away ends like any other."""
+    """The session of an absent static member ends at the usual time."""
     context = StreamsContext()
     a = static(context, "a")
     a.leave(member_epoch=-2, instance_id="i")

@@ -16,7 +16,7 @@ BY_INTERVAL = "Assignment delayed due to the configured assignment interval."
 
 
 def test_the_first_assignment_waits_for_more_members() -> None:
-    """Members that join in the initial delay get epoch 1 without tasks, then all get theirs."""
+    """Members that join in the initial delay get epoch 1 without tasks, and tasks afterwards."""
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     first, second = context.member("a"), context.member("b")
     answer = first.join()
@@ -37,7 +37,7 @@ def test_the_first_assignment_waits_for_more_members() -> None:
 def test_a_new_group_waits_for_a_heartbeat_too() -> None:
     """The first target is computed by the first heartbeat after the delay, as in Kafka.
 
-    The timer cannot compute the target, because a new group does not keep its configured topology.
+    The timer cannot compute the target, because a new group has not stored its configured topology.
     """
     context = StreamsContext(streams_initial_rebalance_delay_ms=3000)
     member = context.member("m")
@@ -79,7 +79,7 @@ def test_the_delay_is_a_config_of_the_group() -> None:
 
 
 def test_assignments_keep_an_interval() -> None:
-    """Within the assignment interval the last target stays."""
+    """Within the assignment interval the group keeps its last target assignment."""
     context = StreamsContext(streams_assignment_interval_ms=1000)
     first, second = context.member("a"), context.member("b")
     context.joined(first)
@@ -127,9 +127,9 @@ def test_the_first_member_after_the_last_waits_for_the_delay_alone() -> None:
 
 
 def test_an_empty_group_of_an_older_log_keeps_the_interval() -> None:
-    """An empty group that Kafka before 4.4 wrote keeps the assignment interval.
+    """A group that Kafka before 4.4 left empty keeps the assignment interval.
 
-    The reason is that these versions keep the timestamp of the last assignment.
+    These versions keep the timestamp of the last assignment.
     """
     context = StreamsContext(
         streams_initial_rebalance_delay_ms=100, streams_assignment_interval_ms=1000
@@ -203,7 +203,7 @@ def test_the_session_timeout_is_a_config_of_the_group() -> None:
 
 
 def test_tasks_have_to_be_given_up_in_time() -> None:
-    """Tasks must be revoked within the member's rebalance timeout; heartbeats do not help."""
+    """Tasks must be revoked within the member's rebalance timeout, despite its heartbeats."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)
@@ -223,7 +223,7 @@ def test_tasks_have_to_be_given_up_in_time() -> None:
 
 
 def test_who_gives_up_in_time_stays() -> None:
-    """A revocation in time cancels the timer."""
+    """A revocation in time cancels the rebalance timeout."""
     context = StreamsContext()
     first, second = context.member("a", rebalance_ms=20_000), context.member("b")
     context.joined(first)
@@ -256,7 +256,7 @@ def test_more_to_give_up_has_its_own_time() -> None:
 
 
 def test_timers_wait_for_writes() -> None:
-    """Timers run after pending writes, so that they see the written records."""
+    """Timers run after pending writes, and so see the written records."""
     context = StreamsContext()
     context.joined(context.member("m"))
     group, later_ms = context.group, context.broker.now_ms + 45_000

@@ -87,7 +87,7 @@ def test_a_topic_that_is_being_created_is_not_created_twice() -> None:
 
 
 def test_too_many_partitions_are_refused_as_a_whole() -> None:
-    """A topology with too many internal partitions is refused entirely."""
+    """A topology with too many internal partitions is refused, and no topic is created."""
     huge = internal("huge", partitions=2**31 - 1)
     asked = topology(subtopology("0", "one", sinks=["huge"]), subtopology("1", repartitions=[huge]))
     context = StreamsContext()
@@ -274,7 +274,7 @@ def test_a_topology_that_makes_no_sense(asked: StreamsTopology) -> None:
 
 
 def test_errors_of_many_topics_are_kept_to_a_number() -> None:
-    """At most 1000 creation errors are kept: the errors that last longest."""
+    """At most 1000 creation errors are stored: the errors that expire last."""
     context = StreamsContext()
     errors = context.broker.creation_errors
     names = [str(number) for number in range(1001)]

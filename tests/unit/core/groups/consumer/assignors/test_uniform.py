@@ -35,7 +35,7 @@ def test_who_reads_nothing_gets_nothing() -> None:
 
 
 def test_partitions_are_dealt_out_evenly() -> None:
-    """Partitions are divided evenly and in order; surplus ones go to the last members."""
+    """Partitions are divided evenly and in order; the last members get surplus partitions."""
     assert assign(same_topics({"a": {}, "b": {}, "c": {}}, {ONE: 2, TWO: 3})) == {
         "a": {ONE: {0}},
         "b": {ONE: {1}, TWO: {0}},
@@ -44,7 +44,7 @@ def test_partitions_are_dealt_out_evenly() -> None:
 
 
 def test_members_keep_what_they_have() -> None:
-    """A balanced assignment stays; a new member gets only surplus partitions of others."""
+    """A balanced assignment stays; a new member gets only surplus partitions of other members."""
     balanced: dict[str, Partitions] = {"a": {ONE: parts(4, 5)}, "b": {ONE: parts(0, 1, 3)}}
     assert assign(same_topics({**balanced, "c": {}}, {ONE: 6})) == {
         "a": {ONE: {4, 5}},
@@ -60,7 +60,7 @@ def test_members_keep_what_they_have() -> None:
 
 
 def test_topics_that_are_read_no_more_are_taken_away() -> None:
-    """Partitions of unsubscribed topics are revoked, and partitions beyond a member's quota."""
+    """A member loses partitions of unsubscribed topics, and partitions beyond its quota."""
     owned: dict[str, Partitions] = {
         "a": {TWO: parts(0), ONE: parts(0, 1)},
         "b": {ONE: parts(2)},
@@ -90,7 +90,7 @@ def test_different_topics_load_all_members_the_same() -> None:
 
 
 def test_partitions_move_only_where_that_helps() -> None:
-    """Partitions move from the most loaded member that owns some of the topic."""
+    """Partitions move from the most loaded member that owns partitions of the same topic."""
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2, 3)}),
         "b": MemberSpec(BOTH, {TWO: parts(0, 1, 2, 3, 4, 5)}),

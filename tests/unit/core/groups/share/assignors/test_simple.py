@@ -38,7 +38,10 @@ def test_partitions_are_shared_when_members_are_many() -> None:
 
 
 def test_members_keep_what_they_may_have() -> None:
-    """Members keep partitions within their own quota and the partition's quota, and lose others."""
+    """A member keeps partitions within its own quota and the partition's quota.
+
+    Other partitions are taken away.
+    """
     members = {
         "a": MemberSpec(BOTH, {ONE: parts(0, 1, 2), TWO: parts(0)}),
         "b": MemberSpec(BOTH, {}),

@@ -43,7 +43,7 @@ def test_active_tasks_are_spread_over_processes_and_their_members() -> None:
 
 
 def test_tasks_stay_where_they_were() -> None:
-    """Tasks stay within an even share; the others go to the least loaded member."""
+    """A member keeps tasks up to an even share; other tasks go to the least loaded member."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0, 1, 2, 3))),
         "b": StreamsMemberSpec("q"),
@@ -132,7 +132,7 @@ def test_standby_tasks_are_in_other_processes() -> None:
 
 
 def test_standby_tasks_stay_too() -> None:
-    """A standby task stays with its owner, or goes to the previous owner of the moved task."""
+    """A standby task stays with its owner, or goes to the previous owner of the active task."""
     members = {
         "a": StreamsMemberSpec("p", MemberTasks(some(0), some(1))),
         "b": StreamsMemberSpec("q", MemberTasks(some(1), some(0))),
@@ -147,9 +147,9 @@ def test_standby_tasks_stay_too() -> None:
 
 
 def test_a_task_is_once_in_a_process_and_loads_are_even() -> None:
-    """Over many changes a task is at most once in a process, and loads are even.
+    """Over many changes each task is active once, and at most once in each process.
 
-    Unchanged tasks stay.
+    Each stateful task has its standby replicas, if there are enough processes.
     """
     for group in evolving(21, 1500, 9, 13):
         names = group.names(is_ordered=False)

@@ -23,8 +23,8 @@ def describe() -> str:
         "tables or have no effect. If Kafka does not have a setting either, the line suggests the",
         "closest name, and `serve --strict` refuses the setting.",
         "",
-        "The column *change* says where a setting can change while the broker runs: for one",
-        "broker, or for one and for all; see [dynamic-configs.md](dynamic-configs.md).",
+        "The column *change* shows whether a setting can change while the broker runs: for one",
+        "broker, or for one or all brokers; see [dynamic-configs.md](dynamic-configs.md).",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", _HEAD]

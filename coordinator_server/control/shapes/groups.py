@@ -126,7 +126,7 @@ class PartitionLag(TypedDict):
 
 
 class GroupLag(TypedDict):
-    """The lag of a group. It includes assigned partitions without a committed offset."""
+    """The lag of a group. Assigned partitions without a committed offset are included."""
 
     group: Annotated[str, "group id"]
     state: Annotated[str, "state by Kafka's name"]

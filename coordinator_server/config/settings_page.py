@@ -23,8 +23,9 @@ def describe() -> str:
         "tables or have no effect. If neither Kafka nor this broker has a setting, the line",
         "suggests the closest name, and with `serve --strict` the setting is an error.",
         "",
-        "The column *change* shows whether a setting can change while the broker runs: for one",
-        "broker, or for one or all brokers; see [dynamic-configs.md](dynamic-configs.md).",
+        "The column *change* is empty if a setting cannot change while the broker runs. It has",
+        "`broker` if the setting can change for a single broker, and `broker, all` if it can also",
+        "change for all brokers together; see [dynamic-configs.md](dynamic-configs.md).",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", _HEAD]

@@ -6,7 +6,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 
 class Quota(TypedDict):
-    """The quotas of an entity. A null name is the default; a missing type matches any name."""
+    """The quotas of an entity. A null name means the default; a missing type means any name."""
 
     entity: Annotated[dict[str, str | None], "names by type: user, client-id, ip"]
     quotas: Annotated[dict[str, float], "values by quota, such as producer_byte_rate"]

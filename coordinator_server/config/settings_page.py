@@ -20,11 +20,12 @@ def describe() -> str:
         "Precedence: default < properties file < environment variable < `--set`. In the name of",
         "a variable such as `KAFKA_GROUP_MAX_SIZE`, `_` becomes `.`, `__` becomes `_`, and `___`",
         "becomes `-`. At start, one warning line lists settings of Kafka that are not in these",
-        "tables or have no effect. If Kafka does not have a setting either, the line suggests the",
-        "closest name, and `serve --strict` refuses the setting.",
+        "tables or have no effect. If neither Kafka nor this broker has a setting, the line",
+        "suggests the closest name, and with `serve --strict` the setting is an error.",
         "",
-        "The column *change* says where a setting can change while the broker runs: for one",
-        "broker, or for one and for all; see [dynamic-configs.md](dynamic-configs.md).",
+        "The column *change* is empty if a setting cannot change while the broker runs. It has",
+        "`broker` if the setting can change for a single broker, and `broker, all` if it can also",
+        "change for all brokers together; see [dynamic-configs.md](dynamic-configs.md).",
     ]
     for title, section in SECTIONS:
         lines += ["", f"## {title}", "", _HEAD]

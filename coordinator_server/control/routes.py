@@ -223,7 +223,7 @@ _GROUPS = (
          ("DELETE", "GROUP"), (Parameter("topic", "text", "topic", is_required=True),
          Parameter("partition", "integer", "only this partition of the topic"))),
     _row("GET /groups/GROUP/rebalances", "groups rebalances", "rebalances:rebalances",
-         "groups:Rebalances", "list rebalances of a group with their accounts, the latest first",
+         "groups:Rebalances", "list the rebalances of a group with their records, the latest first",
          _DESCRIBE_GROUP, (Parameter("limit", "integer", "rebalances on a page", 50, minimum=1,
          maximum=500), Parameter("after", "text", "`next` of the previous page"),
          Parameter("since_ms", "integer", "only rebalances that ended at this time or later"),

@@ -182,7 +182,7 @@ class ControlApi:
 
     def groups_rebalances(self, group: str, *, limit: int | None = None, after: str | None = None,
             since_ms: int | None = None, until_ms: int | None = None) -> groups.Rebalances:
-        """List rebalances of a group with their accounts, the latest first."""
+        """List the rebalances of a group with their records, the latest first."""
         return cast("groups.Rebalances", self.control.call("GET",
                 f"/groups/{quoted(group)}/rebalances", {"limit": limit, "after": after, "since_ms":
                 since_ms, "until_ms": until_ms}))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypedDict
 
 
 class Counts(TypedDict):
-    """How many things the cluster has."""
+    """The numbers of topics, groups, connections and transactions in the cluster."""
 
     topics: Annotated[int, "topics, including internal ones"]
     partitions: Annotated[int, "partitions of all topics"]
@@ -19,7 +19,7 @@ class Counts(TypedDict):
 
 
 class Security(TypedDict):
-    """How clients of this broker authenticate, and what they may do."""
+    """Whether the broker enforces ACLs, and whether the control server requires a login."""
 
     has_authorizer: Annotated[bool, "whether ACLs are enforced"]
     has_acls: Annotated[bool, "whether there is an ACL"]
@@ -34,7 +34,7 @@ class Security(TypedDict):
 
 
 class Cluster(TypedDict):
-    """The cluster as a whole."""
+    """The cluster: its ids, versions, brokers and counts, and the broker's time."""
 
     cluster_id: Annotated[str, "cluster id"]
     version: Annotated[str, "version of coordinator-server"]
@@ -56,7 +56,7 @@ class Cluster(TypedDict):
 
 
 class Listener(TypedDict):
-    """An address that clients connect to."""
+    """An address to which clients of a broker connect."""
 
     name: Annotated[str, "name of the listener, such as PLAINTEXT"]
     protocol: Annotated[str, "security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"]
@@ -112,7 +112,7 @@ class Clock(TypedDict):
 
 
 class ResetDone(TypedDict):
-    """What a reset removed, and where the brokers listen now."""
+    """The numbers of topics, groups and connections that a reset removed, and the new addresses."""
 
     topics: Annotated[int, "removed topics"]
     groups: Annotated[int, "removed groups"]
@@ -121,7 +121,7 @@ class ResetDone(TypedDict):
 
 
 class NewSnapshot(TypedDict):
-    """Where to write a snapshot."""
+    """The directory to write a snapshot to."""
 
     directory: Annotated[str, "absolute path of a directory that does not exist or is empty"]
 
@@ -141,7 +141,7 @@ class SnapshotToRestore(TypedDict):
 
 
 class Restored(TypedDict):
-    """A snapshot that the broker was put back to."""
+    """The result of a restore, with the snapshot that was restored."""
 
     directory: Annotated[str, "where the snapshot is"]
     summary: Annotated[list[str], "what was copied and verified, in words"]

@@ -13,7 +13,7 @@ Assignment = dict[str, list[int]]
 
 
 class GroupEntry(TypedDict):
-    """A group in a list."""
+    """A group as an entry in a list of groups."""
 
     group: Annotated[str, "group id"]
     type: Annotated[GroupType, "type"]
@@ -41,7 +41,7 @@ class Groups(TypedDict):
 
 
 class Member(TypedDict):
-    """A member of a group. The fields after `waits_for` exist for members with epochs."""
+    """A member of a group. Members of classic groups lack the fields after `waits_for`."""
 
     member_id: Annotated[str, "member id"]
     instance_id: Annotated[str | None, "group.instance.id of a static member"]
@@ -76,7 +76,7 @@ class CommittedOffset(TypedDict):
 
 
 class Group(TypedDict):
-    """A group with its members and offsets. Classic groups lack epochs and targets."""
+    """A group with its members and committed offsets. Classic groups lack `assignment_epoch`."""
 
     group: Annotated[str, "group id"]
     type: Annotated[GroupType, "type"]
@@ -99,7 +99,7 @@ class Group(TypedDict):
 
 
 class PartitionLag(TypedDict):
-    """How far a group is behind in one partition."""
+    """The lag of a group in one partition."""
 
     topic: Annotated[str, "topic"]
     partition: Annotated[int, "partition"]
@@ -126,7 +126,7 @@ class PartitionLag(TypedDict):
 
 
 class GroupLag(TypedDict):
-    """The lag of a group. Partitions without a commit are included if a member has them."""
+    """The lag of a group. Assigned partitions without a committed offset are included."""
 
     group: Annotated[str, "group id"]
     state: Annotated[str, "state by Kafka's name"]
@@ -139,14 +139,14 @@ class GroupLag(TypedDict):
 
 
 class LagSample(TypedDict):
-    """The lag of a group from a time on, until the next sample."""
+    """A sample of a group's lag, which is valid until the time of the next sample."""
 
     at_ms: Annotated[int, "the broker's time"]
     lag: Annotated[int | None, "unread records, null without offsets"]
 
 
 class LagHistory(TypedDict):
-    """The lag of a group over time. It is sampled every 5 s; only changes are kept."""
+    """Samples of the lag of a group, taken every 5 s. A sample equal to the last one is dropped."""
 
     group: Annotated[str, "group id"]
     now_ms: Annotated[int, "the broker's time: the last sample is valid until then"]
@@ -206,13 +206,13 @@ class OffsetChanges(TypedDict):
 
 
 class Rebalance(TypedDict):
-    """A rebalance: its account, and the same in words."""
+    """A rebalance, as the record of `__group_events` and as text."""
 
     group: Annotated[str, "group id"]
     started_ms: Annotated[int, "when the rebalance began"]
     ended_ms: Annotated[int, "when the rebalance ended"]
     account: Annotated[dict[str, Any], "the record of `__group_events`, see rebalances.md"]
-    story: Annotated[list[str], "the account in words"]
+    story: Annotated[list[str], "the rebalance as sentences"]
 
 
 class Rebalances(TypedDict):

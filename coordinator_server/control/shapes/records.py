@@ -25,7 +25,7 @@ class EncodedRecords(TypedDict):
 
 
 class Decoded(TypedDict):
-    """A content decoded with its schema from a registry (`--http-registry`), or the reason why not.
+    """A content decoded with its schema from a schema registry, or the error that prevented this.
 
     The values of Avro and Protobuf are shown as JSON.
     """
@@ -40,7 +40,7 @@ class Decoded(TypedDict):
 
 
 class Content(TypedDict):
-    """A key, a value or the value of a header, in a form that can be shown."""
+    """A record key, record value or header value, converted to text."""
 
     format: Annotated[
         Literal["null", "text", "json", "hex", "base64"],
@@ -81,7 +81,7 @@ class Record(TypedDict):
 
 
 class Records(TypedDict):
-    """Records of a topic, from all partitions or from one.
+    """Records of a topic, read from all partitions or from one partition.
 
     `next` is set while there is more to read, also if no record of this page matches the filters. A
     client that waits for new records repeats the request with `tail`.
@@ -94,7 +94,7 @@ class Records(TypedDict):
 
 
 class NewRecord(TypedDict):
-    """A record to write. Text that is null or missing is Kafka's null."""
+    """A record to write. If the key or value is null or missing, Kafka's null is written."""
 
     key: NotRequired[Annotated[Any, "key, in the format of the request"]]
     value: NotRequired[Annotated[Any, "value, in the format of the request"]]
@@ -117,7 +117,7 @@ class NewRecords(TypedDict):
 
 
 class Written(TypedDict):
-    """Where a record was written."""
+    """The partition and offset of a written record."""
 
     partition: Annotated[int, "partition"]
     offset: Annotated[int, "offset"]
@@ -125,13 +125,13 @@ class Written(TypedDict):
 
 
 class WrittenRecords(TypedDict):
-    """Where the records were written, in the order of the request."""
+    """The partition and offset of each written record, in the order of the request."""
 
     records: Annotated[list[Written], "the places"]
 
 
 class RecordsDeleted(TypedDict):
-    """The new start of a partition."""
+    """The new log start offset of a partition."""
 
     topic: Annotated[str, "topic"]
     partition: Annotated[int, "partition"]

@@ -6,7 +6,7 @@ from typing import Annotated, NotRequired, TypedDict
 
 
 class Quota(TypedDict):
-    """The quotas of an entity. A name of null is the default entity, a missing type any."""
+    """The quotas of an entity. A null name means the default; a missing type means any name."""
 
     entity: Annotated[dict[str, str | None], "names by type: user, client-id, ip"]
     quotas: Annotated[dict[str, float], "values by quota, such as producer_byte_rate"]
@@ -57,7 +57,7 @@ class AclFilter(TypedDict):
 
 
 class Permissions(TypedDict):
-    """What the user of a request may do: all operations without a login or an authorizer."""
+    """The operations that the requesting user may do. Without an authorizer, all are allowed."""
 
     user: Annotated[str | None, "the user, null without a login"]
     creates_topics: Annotated[bool, "whether the user may create topics of at least one name"]
@@ -77,7 +77,7 @@ class Login(TypedDict):
 
 
 class Session(TypedDict):
-    """A login. Send `Authorization: Bearer TOKEN` with the token."""
+    """A login session. Send its token with each request as `Authorization: Bearer TOKEN`."""
 
     user: Annotated[str, "name"]
     token: Annotated[str, "session token"]

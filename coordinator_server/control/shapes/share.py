@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 
 class GivenUp(TypedDict):
-    """Records that reached the delivery limit, or were rejected."""
+    """Consecutive records that reached the delivery limit or that a member rejected."""
 
     first: Annotated[int, "first offset"]
     last: Annotated[int, "last offset"]
@@ -48,7 +48,7 @@ class InFlight(TypedDict):
 
 
 class InFlightRecords(TypedDict):
-    """A page of in-flight records of a share group, by topic, partition and offset."""
+    """A page of in-flight records of a share group, sorted by topic, partition and offset."""
 
     group: Annotated[str, "group id"]
     now_ms: Annotated[int, "the broker's time"]

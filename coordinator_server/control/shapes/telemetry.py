@@ -40,7 +40,7 @@ class Metric(TypedDict):
 
 
 class ClientMetrics(MetricsClient):
-    """The last push of a client."""
+    """The metrics that a client pushed last."""
 
     metrics: Annotated[list[Metric], "metrics"]
     is_whole: Annotated[bool, "whether all data points are included"]

@@ -30,20 +30,20 @@ class Topics(TypedDict):
 
 
 class NewTopic(TypedDict):
-    """A topic to create. Without `partitions`, num.partitions applies."""
+    """A topic to create. The default of `partitions` is the setting num.partitions."""
 
     partitions: NotRequired[Annotated[int | None, "number of partitions, at most 10000"]]
     configs: NotRequired[Annotated[dict[str, Any] | None, "topic configs by name"]]
 
 
 class Deleted(TypedDict):
-    """What was deleted."""
+    """The names that were deleted."""
 
     deleted: Annotated[list[str], "names"]
 
 
 class PartitionCount(TypedDict):
-    """The number of partitions that a topic is to have."""
+    """The new number of partitions of a topic."""
 
     count: Annotated[int, "new number of partitions, larger than the present one"]
 
@@ -71,7 +71,7 @@ class Partitions(TypedDict):
 
 
 class ConfigSynonym(TypedDict):
-    """A setting that a config falls back to."""
+    """A setting whose value applies if a config has no value of its own."""
 
     name: Annotated[str, "name of the setting"]
     value: Annotated[str | None, "value, null if it is a secret"]
@@ -103,7 +103,7 @@ class Configs(TypedDict):
 
 
 class ConfigChange(TypedDict):
-    """A change of configs; names that are not mentioned keep their values."""
+    """A change of configs. Configs that are not in the request keep their values."""
 
     set: NotRequired[Annotated[dict[str, str], "new values by name"]]
     unset: NotRequired[Annotated[list[str], "names whose own values are removed"]]

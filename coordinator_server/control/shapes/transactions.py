@@ -35,7 +35,7 @@ class HeldBack(TypedDict):
 
 
 class Transactions(TypedDict):
-    """A page of transactional ids, sorted, and all partitions that are held back."""
+    """A page of sorted transactional ids, and all partitions blocked by open transactions."""
 
     transactions: Annotated[list[Transaction], "transactional ids"]
     held_back: Annotated[list[HeldBack], "blocked partitions"]
@@ -43,7 +43,7 @@ class Transactions(TypedDict):
 
 
 class StuckGroup(TypedDict):
-    """A group that stopped at a blocked partition, or has it and has not committed yet."""
+    """A group that waits at a partition blocked by a transaction."""
 
     group: Annotated[str, "group id"]
     topic: Annotated[str, "topic"]
@@ -53,7 +53,7 @@ class StuckGroup(TypedDict):
 
 
 class TransactionDetails(TypedDict):
-    """A transaction, what it holds back, and the groups that wait for its end."""
+    """A transaction, the partitions that it blocks, and the groups that wait for its end."""
 
     transaction: Annotated[Transaction, "the transaction"]
     held_back: Annotated[list[HeldBack], "the partitions that it blocks"]

@@ -29,9 +29,10 @@ def table(rows: tuple[MetricRow, ...]) -> str:
 def generated() -> str:
     """Return the generated part of the page."""
     return (
-        f"{BEGIN}\n{table(METRICS)}\nThe process, on Linux:\n\n{table(PROCESS_METRICS)}\n"
-        f"At most {MAX_PARTITIONS} partitions of groups have lag metrics. The event loop is "
-        f"measured every {LOOP_INTERVAL_S:g} s.\n\n{END}"
+        f"{BEGIN}\n{table(METRICS)}\n"
+        f"On Linux there are also metrics of the process:\n\n{table(PROCESS_METRICS)}\n"
+        f"At most {MAX_PARTITIONS} partitions of groups have lag metrics. The lag of the event "
+        f"loop is measured every {LOOP_INTERVAL_S:g} s.\n\n{END}"
     )
 
 

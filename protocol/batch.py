@@ -318,7 +318,7 @@ def record_bytes(
 
     `delta_ms` and `delta` are the timestamp and offset minus those of the batch.
     """
-    # Most lengths and deltas are small, and a call for each would double the time.
+    # Most lengths and deltas are small. A function call for each of them would double the time.
     small = SMALL_VARINTS
     if key is None:
         key, key_size = b"", b"\x01"

@@ -287,7 +287,7 @@ def _element(
     if kind in FIXED:
         return FIXED[kind]
     if isinstance(kind, ArrayType):
-        # No field of Kafka has null elements.
+        # Kafka has no field whose array elements may be null.
         element = _element(kind.element, False, version, flexible)
         return Array(COMPACT if flexible else LONG, nullable, element)
     if kind is STRING:

@@ -31,7 +31,7 @@ _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(2
 # The last byte of a varint, and the first byte of a nonnegative number with several bytes.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# Offset deltas below 64 take one byte; those from 64 on take two, a low byte and a high byte.
+# Offset deltas below 64 take one byte, larger offset deltas two: a low byte and a high byte.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])
@@ -185,8 +185,8 @@ def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
             if size > 127:
                 size, position = _tail(section, position, size)
             stop = position + (size >> 1)
-            # Leave long keys, which take long to copy, and non-ASCII keys, in which Kafka replaces
-            # invalid UTF-8, to the slow path.
+            # Two kinds of keys are left to the slow path: long keys, because copying takes long,
+            # and non-ASCII keys, because Kafka replaces invalid UTF-8.
             if size & 1 or (not is_value and size >> 1 > _LONGEST_KEY):
                 raise _UnusualError
             if not is_value and not section[position:stop].isascii():
@@ -217,7 +217,8 @@ def _run(
     most = min(count, limit, delta + (end - position) // stride) - delta
     if most < LEAST_RUN or section[first_end - 1]:
         return None
-    # The positions of lengths, attributes and header count, which are the same in all records.
+    # Find the positions of the lengths, attributes and header count. All records of the run have
+    # the same positions.
     time_at = position + (2 if section[position] < 128 else 3 if section[position + 1] < 128 else 4)
     time_bytes = 1 if section[time_at] < 128 else 2
     key_at = time_at + time_bytes + delta_bytes

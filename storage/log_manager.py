@@ -142,7 +142,8 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # A log that fails does not stop the others; its first use opens it again.
+                    # A log that cannot be opened must not prevent the start. It is opened again on
+                    # first use.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
@@ -321,7 +322,8 @@ class LogManager:
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
-        was_open = log is not None  # a disk error has closed the log, perhaps during a write
+        # A known log that is closed had a disk error, perhaps during a write.
+        was_open = log is not None
         if log is not None and log.sync_failed:
             copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
@@ -407,7 +409,8 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            # More directories may have been added since the first step.
+            # Remove this directory by name: other directories may have been added between the
+            # steps.
             self._doomed.remove(directory)
 
     def volume(self) -> tuple[str, int, int]:

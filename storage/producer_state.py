@@ -115,7 +115,7 @@ class ProducerState:
             and (entry.transaction_start < 0 or header.attributes & TRANSACTIONAL)
             and not self._verifications
         ):
-            return None  # the common case: the next batch in order
+            return None  # no duplicate: the batch is the next in sequence
         return self._check(header, entry)
 
     def _check(self, header: BatchHeader, entry: ProducerEntry | None) -> CachedBatch | None:
@@ -271,8 +271,8 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp_ms
         self.transactions.pop(producer_id, None)
         pending = self._verifications.get(producer_id)
-        # In transactions v2, verification of the next transaction may already be pending, with the
-        # marker's epoch.
+        # With transactions v2, the producer may already verify its next transaction, at the epoch
+        # of this marker. Keep that verification.
         if pending is not None and not (pending.bumps_epochs and pending.epoch == epoch):
             del self._verifications[producer_id]
         if start < 0 or marker.commits:

@@ -338,7 +338,7 @@ class Producer:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return None
         if code in _NEW_PRODUCER_ID and self._settings.is_idempotent:
-            # The broker has forgotten the producer: the retry needs a new producer id.
+            # The broker no longer knows the producer id, so the retry needs a new id.
             self._producer_id = NO_PRODUCER_ID
             return ClientError(ErrorCode.NETWORK_EXCEPTION, partition.error_message)
         return ClientError(code, partition.error_message)

@@ -121,8 +121,8 @@ class VirtualClock:
                 self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
                 due += maintenance
         for timer in due:
-            # Schedule each timer on the event loop, so that an exception in one timer does not stop
-            # the others.
+            # Schedule each timer on the event loop, so that an exception in one timer does not
+            # prevent the other timers from firing.
             self._machine.call_soon(timer.fire)
         return len(due)
 

@@ -21,7 +21,7 @@ from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, m
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
 
-# Error messages, by kind of problem.
+# The text of the error message for each kind of problem.
 _WORDS = {
     Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
     Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",

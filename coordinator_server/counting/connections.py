@@ -153,7 +153,8 @@ class CountedConnection(Connection):
         self.settle()
         self.uses.clear()
         if self.use is not _NO_USE:
-            self.use = self.use.traffic.late  # counts a response that is due later
+            # The response to the last request may still come, and is counted there.
+            self.use = self.use.traffic.late
 
     @property
     def use_in_progress(self) -> ApiUse | None:

@@ -105,7 +105,8 @@ class BrokerCounts:
         if expired:
             self.removed_members[kind, Absence.SESSION_EXPIRED.value] += expired
         for dropped in rebalance.dropped:
-            if dropped.why is not Absence.SESSION_EXPIRED:  # counted as a cause
+            # Expired members were counted above, by cause.
+            if dropped.why is not Absence.SESSION_EXPIRED:
                 self.removed_members[kind, dropped.why.value] += 1
 
 

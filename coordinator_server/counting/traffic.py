@@ -204,7 +204,7 @@ class CountedCall(_Counted):
         request: Message,
         is_large: bool,
     ) -> None:
-        # A copy of Call.__init__, like `reply`.
+        # This is a copy of Call.__init__: calling it would cost as much as the whole count.
         self._dispatcher = dispatcher
         self._binding = binding
         self.connection = connection

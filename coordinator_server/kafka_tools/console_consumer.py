@@ -332,7 +332,7 @@ def _consume(
         subscribe(consumer, options)
     timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     counter = _Counter()
-    sys.stdout.flush()  # records bypass the text layer of sys.stdout
+    sys.stdout.flush()  # the records bypass sys.stdout's text layer, so flush it first
     with ended_by_sigterm():
         try:
             limit = options.integer("max-messages")

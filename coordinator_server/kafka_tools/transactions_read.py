@@ -133,7 +133,7 @@ def describe_producers(client: Client, partition: Partition, node_id: int | None
     def ask(asked_id: int) -> Any:
         described = client.ask(request, asked_id).topics[0].partitions[0]
         code = ErrorCode(described.error_code)
-        # Retrying does not help if the broker was chosen by id and is not the leader.
+        # If the broker was chosen by id and does not lead the partition, a retry cannot help.
         is_final = code is ErrorCode.NOT_LEADER_OR_FOLLOWER and node_id is not None
         check(0 if is_final or not code.retriable else code)
         return described

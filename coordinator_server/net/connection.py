@@ -308,7 +308,8 @@ class Connection(asyncio.Protocol):
         self._muted_until = None
         self._holds &= ~_MUTED
         if self._waiting_bytes:
-            self.active = True  # as in Kafka, read the waiting data only after the mute has ended
+            # The data counts as read only now, as in Kafka, so the connection is not idle.
+            self.active = True
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:

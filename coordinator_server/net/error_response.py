@@ -29,7 +29,8 @@ _RENAMED = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# If a request entry is a plain value: the response fields that may hold the value, by its type.
+# Request entries that are plain values, by their type: the response fields that may hold the
+# value.
 _IDENTITY = {
     str: ("name", "group_id", "key", "transactional_id"),
     int: ("partition_index", "index", "partition_id"),

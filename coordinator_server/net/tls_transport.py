@@ -215,7 +215,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._report(self._connection, f"the client has no principal: {error}")
             self.close()
             return
-        except BaseException as error:  # a bug must not authenticate a wrong principal
+        # Even after a bug, the client must not get another principal.
+        except BaseException as error:
             self._report(self._connection, f"the client has no principal: {error!r}")
             self.abort()
             raise

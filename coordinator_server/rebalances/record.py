@@ -61,9 +61,9 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
     """Like `record_of`, in steps, for groups with many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
-    # Members are listed only if assignments can have changed. A superseded rebalance, and the
-    # loading or removal of a group, change none. Members with epochs change their assignments one
-    # by one, at any time.
+    # Members are listed only if assignments can have changed. A superseded rebalance changes none,
+    # nor does the loading or removal of a group. In a group with epochs, each member may change
+    # its assignment at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
         outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)
         or isinstance(rebalance, EpochChange)

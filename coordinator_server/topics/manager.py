@@ -448,7 +448,7 @@ class TopicManager:
         setting = "default.replication.factor"
         if name in _COORDINATOR_TOPICS:
             _, setting, _ = _COORDINATOR_TOPICS[name]
-        # A default for a larger cluster must not make the creation fail on a smaller cluster.
+        # The default may exceed the number of brokers, because it was set for a larger cluster.
         return min(self._config.integer(setting), len(self.broker_ids))
 
     def _keep_leadership(self, topics: Iterable[Topic]) -> None:

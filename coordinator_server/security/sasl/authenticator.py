@@ -264,7 +264,8 @@ class SaslAuthenticator:
         try:
             response.auth_bytes = self._evaluate(bytes(token))
         except SaslRefusalError as error:
-            # The mechanism's message may reveal whether a user exists, so it is not sent.
+            # Only the message of a SaslAuthenticationError is meant for the client. Any other
+            # message may reveal whether the user exists.
             message = (
                 error.message
                 if isinstance(error, SaslAuthenticationError)

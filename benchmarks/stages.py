@@ -84,7 +84,8 @@ BORDERS = (
     Border("writing the socket", "coordinator_server.net.connection", "Connection.answer"),
 )
 STAGES = tuple(dict.fromkeys([OUTSIDE, *(border.stage for border in BORDERS)]))
-_CALLBACKS = "SystemClock.call_soon"  # the measured function is an argument
+# For this function, the callback that it schedules is measured.
+_CALLBACKS = "SystemClock.call_soon"
 
 
 class MissingBorderError(Exception):

@@ -342,11 +342,11 @@ def play(env: Environment, scenario: Scenario) -> Transcript:
     try:
         scenario.play(stage)
     except Abort:
-        pass  # an expected response is missing: end the transcript here
+        pass  # an expected response is missing, so the transcript ends here
     except Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:
-        # An unexpected answer counts as a difference and does not end the run.
+        # A response that the scenario cannot read counts as a difference and does not end the run.
         stage.steps.append(["BROKE", f"{type(error).__name__}: {error}"])
     finally:
         stage.close()

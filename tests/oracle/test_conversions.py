@@ -240,8 +240,8 @@ def assignment(partitions: list[int]) -> bytes:
 def use(talk: Talk) -> None:
     """Create groups that stay mixed, and groups that are converted there and back."""
     talk.find_coordinator()
-    # Group g: two classic members, an upgrade, more members of both protocols. The assignor orders
-    # members by their instance ids.
+    # Group g: two classic members, then an upgrade, then more members of both protocols. Instance
+    # ids fix the order of members for the assignor.
     m, n = Old(talk, "m", "g", instance="m"), Old(talk, "n", "g", "t", "other", instance="n")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})

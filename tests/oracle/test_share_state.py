@@ -184,7 +184,8 @@ def records(data: Path) -> list[tuple[Any, ...]]:
             for record in iterate_records(contents, header):
                 value = record.value
                 if value is not None and record.key is not None and record.key[:2] == b"\0\0":
-                    value = value[:22] + value[38:]  # removes the two timestamps of a snapshot
+                    # Cut out the two timestamps of a snapshot, which differ.
+                    value = value[:22] + value[38:]
                 found.append(
                     (
                         record.offset,

@@ -46,7 +46,7 @@ def watch() -> None:
 
     def watching(method: Callable[..., None], keys: Container[int]) -> Callable[..., None]:
         def watched(self: Any, connection: Any, frame: bytes | bytearray) -> None:
-            # Some tests send bytes that are not requests.
+            # Ignore errors, because some tests send bytes that are not requests.
             with suppress(Exception):
                 note(connection, frame, keys)
             method(self, connection, frame)

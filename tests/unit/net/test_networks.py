@@ -33,7 +33,7 @@ from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
         ("::1", False, True),
         ("::ffff:172.18.0.1", True, True),  # an IPv6 socket shows an IPv4 address in this form
         ("::ffff:172.19.0.1", False, False),
-        # This IPv6 address belongs to the machine; it is not an IPv4 address.
+        # This IPv6 address only ends like the IPv4 gateway 172.18.0.1.
         ("::172.18.0.1", False, False),
         ("no address", False, False),
     ],

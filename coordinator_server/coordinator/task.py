@@ -182,8 +182,7 @@ class GroupTask:
         """Empty the mailbox and return its operations."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
-            # Keep the deque object, because `_drain_until_large` may be using it.
-            self._mailbox.clear()
+            self._mailbox.clear()  # keep the object: `_drain_until_large` may be using it
         return operations
 
     def _wake(self) -> None:
@@ -226,8 +225,7 @@ class GroupTask:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.sees_deadlines and self._is_due(now_ms):
-                    # Replay the earlier records before the timers run.
-                    self._settle(now_ms, is_last=False)
+                    self._settle(now_ms, is_last=False)  # replay earlier records before timers run
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS
                 if operation.is_large:
@@ -239,8 +237,7 @@ class GroupTask:
                 else:
                     self._apply(operation, now_ms)
                     if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
-                        # Replay the records, so that the next operation sees the new state.
-                        self._settle(now_ms)
+                        self._settle(now_ms)  # the next operation must see the new state
                 if self._large is not None:
                     applied.pop()
                     break
@@ -253,8 +250,7 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            # Continue later: the limit per turn is reached, or callbacks added operations.
-            self._wake_later()
+            self._wake_later()  # the limit per turn is reached, or callbacks added operations
         return self._large
 
     @property

@@ -182,8 +182,8 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
     tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
          live("#185 with a member"))  # fmt: skip
-    # Burrow issue 237: a member commits after every record, in bursts. Between bursts it works for a
-    # longer time.
+    # Burrow issue 237: a member commits in bursts, after every record, and works for a longer time
+    # between the bursts.
     tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
          live("#237"))  # fmt: skip
     # Burrow issue 303: records and commits came every two hours, then the commits stopped. The

@@ -142,8 +142,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # A log that cannot be opened must not prevent the start. It is opened again on
-                    # first use.
+                    # A broken log must not prevent the start; its first use opens it again.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
@@ -322,8 +321,7 @@ class LogManager:
         record = self._record(name)
         if not 0 <= partition < record.partition_count:
             raise UnknownPartitionError(f"there is no partition {partition} of topic {name}")
-        # A known log that is closed had a disk error, perhaps during a write.
-        was_open = log is not None
+        was_open = log is not None  # a disk error has closed the log, perhaps during a write
         if log is not None and log.sync_failed:
             copy_unsynced(log)
         log = self._open_log(record, partition, self.clean_start and not was_open, now_ms=0)
@@ -409,8 +407,7 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            # Remove this directory by name: other directories may have been added between the
-            # steps.
+            # Remove only this directory: others may have been added between the steps.
             self._doomed.remove(directory)
 
     def volume(self) -> tuple[str, int, int]:

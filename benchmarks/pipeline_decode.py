@@ -139,7 +139,7 @@ def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
 
 
 def main(count: int = RECORDS) -> float:
-    """Measure both and return the speedup of the vectorised code."""
+    """Measure both ways of decoding and return the speedup of the vectorised code."""
     spark = open_session(
         "local[2]",
         settings={

@@ -133,7 +133,7 @@ class Stopwatch:
         self._since_ns = now_ns
 
     def leave(self) -> None:
-        """End the stage and continue the one before."""
+        """End the stage and continue the previous stage."""
         now_ns = time.thread_time_ns()
         stage = self._stack.pop()
         self.spent_ns[stage] += now_ns - self._since_ns

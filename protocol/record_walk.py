@@ -85,9 +85,9 @@ def time_range(
 def _walk(
     section: Section, position: int, delta: int, last: int, needs_keys: bool, steps: StepLimit
 ) -> tuple[int, int, int]:
-    """Read the records of a range of offset deltas; return their end, and least and largest time.
+    """Read records of a range of offset deltas; return their end, and smallest and largest time.
 
-    Raises _UnusualError and IndexError.
+    The times are timestamp deltas. Raises _UnusualError and IndexError.
     """
     least, largest = 1 << 62, -1 << 62
     for offset in range(delta << 1, last << 1, 2):
@@ -153,9 +153,10 @@ def _walk(
 
 
 def _tail(section: Section, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of a number whose first byte was read; return it before zigzag, and its end.
+    """Read the rest of a varint after its first byte; return the number and its end position.
 
-    Raises _UnusualError unless the encoding is minimal and shorter than nine bytes.
+    The number is not zigzag-decoded. Raises _UnusualError unless the encoding is minimal and
+    shorter than nine bytes.
     """
     value = first & 127
     for shift in (7, 14, 21, 28, 35, 42, 49):
@@ -204,9 +205,10 @@ def _run(
     needs_keys: bool,
     steps: StepLimit,
 ) -> tuple[int, int, int, int] | None:
-    """Return the length, end, smallest and largest time of a run of records with the same layout.
+    """Return the number of records in a run, its end, and its smallest and largest time.
 
-    Returns None if the run is shorter than LEAST_RUN. Records with headers are never a run.
+    A run consists of records with the same layout; the times are timestamp deltas. Returns None if
+    the run is shorter than LEAST_RUN. Records with headers are never a run.
     """
     if delta >= _TWO_BYTE_DELTAS:
         return None

@@ -39,7 +39,10 @@ def uniform_keys(section: bytes, count: int) -> list[bytes] | None:
 
 
 def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[bytes]) -> int:
-    """Add the keys of records whose deltas have the same size; return the end position, or 0."""
+    """Add the keys of records with the same layout; return the end position, or 0.
+
+    0 means that the layouts differ. The offset deltas of the records must have the same size.
+    """
     try:
         _, first_end, _, _, key, has_value = next(raw_keys(section[start:], 1))
     except ProtocolError:

@@ -140,7 +140,7 @@ class Producer:
         self._send(list(self._batches))
 
     def _checked_size(self, record: Record) -> int:
-        """Return the maximum size of a record in a batch.
+        """Return the largest number of bytes that a record can take in a batch.
 
         Raises ClientError if the record is too large.
         """

@@ -180,8 +180,9 @@ class Config:
     def topic_default(self, topic_config: str) -> Value:
         """Return the default of a topic config, such as "retention.ms".
 
-        Of settings in several units the finest that is set is used: ms, then minutes, then hours.
-        -1 stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
+        If a broker setting exists in several units, the finest unit that is set takes precedence:
+        ms, then minutes, then hours. -1 stays -1 in every unit (Kafka's
+        KafkaConfig.logRetentionTimeMillis).
         """
         row = TOPIC_SETTINGS[topic_config]
         for source in row.sources:

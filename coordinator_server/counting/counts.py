@@ -1,8 +1,9 @@
 """Counts of requests, connections and rebalances since the start, kept only with metrics.
 
 Kafka: RequestMetrics, Selector.SelectorMetrics, GroupCoordinatorMetrics. The counts are plain
-numbers, because a locked object of prometheus_client costs more than a whole count here. A scrape
-turns them into metrics (`collect`). State is not counted, but read by the scrape.
+numbers, because updating a locked object of prometheus_client costs more than all counting here. A
+scrape turns the numbers into metrics (`collect`). State, such as the number of groups, is not
+counted but read by the scrape.
 """
 
 from __future__ import annotations

@@ -262,9 +262,10 @@ def _coordinator(client: Client, transactional_id: str) -> Lookup:
 
 
 def _known_node(client: Client, node_id: int) -> int:
-    """Return the node id if Metadata has it.
+    """Return the node id if the broker is in the cluster.
 
-    Kafka's client waits for an unknown broker as it waits for a leader.
+    Raises ClientError (LEADER_NOT_AVAILABLE) for an unknown broker, so that `call` retries, like
+    Kafka's client.
     """
     if node_id not in client.nodes:
         client.metadata([])

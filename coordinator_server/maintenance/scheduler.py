@@ -128,7 +128,7 @@ class MaintenanceScheduler:
 
     @property
     def _interval_ms(self) -> int:
-        """The current time between rounds; the settings may change."""
+        """The time between two rounds in ms, by the current settings."""
         return min(self._config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms)
 
     def settings_changed(self) -> None:
@@ -245,7 +245,7 @@ class MaintenanceScheduler:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Log the truncations by recovery in logs that were opened since the last call."""
+        """Log each truncation that recovery did in logs opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(

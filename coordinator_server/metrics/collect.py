@@ -1,7 +1,7 @@
 """Collects the metrics of a cluster in steps: counts, and state that is read now.
 
-Groups, partitions and connections are listed at the first step that needs them. What ends between
-two steps may be in some metrics of a scrape and missing in others.
+Groups, partitions and connections are listed at the first step that needs them. If one of them ends
+between two steps, it may be in some metrics of a scrape and missing in others.
 """
 
 from __future__ import annotations

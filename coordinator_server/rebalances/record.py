@@ -221,7 +221,7 @@ def times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """Return the number of members before and after the rebalance, rejoined and newly joined."""
+    """Return the numbers of members before and after the rebalance, of rejoined and new members."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(

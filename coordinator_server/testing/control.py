@@ -147,7 +147,7 @@ class Control:
 
 
 def _query(value: object) -> str:
-    """Return a value as the query of a request needs it."""
+    """Return a value in the form used in the query of a URL."""
     return quoted(("true" if value else "false") if isinstance(value, bool) else str(value))
 
 

@@ -57,7 +57,7 @@ class BatchCheck:
     def run(self) -> None:
         """Do the check, in the thread. Stores the result or error for `result`.
 
-        Unexpected exceptions are also raised here.
+        Unexpected exceptions are stored and also raised in the thread.
         """
         if self.is_cancelled:
             return

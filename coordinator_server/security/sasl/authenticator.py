@@ -281,7 +281,7 @@ class SaslAuthenticator:
         self._client.answer(*_encode(header, response))
 
     def _refuse_request(self, header: RequestHeader, frame: Frame, position: int) -> None:
-        """Send the error response of another API that came in place of a token.
+        """Send the error response to a request of another API that came in place of a token.
 
         Raises ProtocolError for an unknown API.
         """

@@ -77,7 +77,7 @@ DeletionListener = Callable[[Mapping[str, Topic]], None]
 
 
 def new_topic_id() -> bytes:
-    """Return a random UUID (version 4) whose text does not begin with a dash (Kafka: randomUuid)."""
+    """Return a random UUID (version 4) whose text does not begin with a dash, like randomUuid."""
     topic_id = bytearray(os.urandom(16))
     topic_id[0] &= 0x7F
     topic_id[6] = topic_id[6] & 0x0F | 0x40

@@ -219,8 +219,7 @@ def _run(
     most = min(count, limit, delta + (end - position) // stride) - delta
     if most < LEAST_RUN or section[first_end - 1]:
         return None
-    # Find the positions of the lengths, attributes and header count. All records of the run have
-    # the same positions.
+    # All records of a run have their lengths, attributes and header count at the same positions.
     time_at = position + (2 if section[position] < 128 else 3 if section[position + 1] < 128 else 4)
     time_bytes = 1 if section[time_at] < 128 else 2
     key_at = time_at + time_bytes + delta_bytes

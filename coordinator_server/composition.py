@@ -101,7 +101,7 @@ def compose(
 
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
     flusher = Flusher(asyncio.get_running_loop()) if flusher is None else flusher
-    # An idle StepRunner is false, because it has no work.
+    # Compare with None, because a StepRunner without work is false.
     runner = StepRunner(clock) if step_runner is None else step_runner
     shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))

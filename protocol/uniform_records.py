@@ -54,8 +54,9 @@ def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[byte
     if end > len(section):
         return 0
     delta_bytes = 1 if delta < _ONE_BYTE else 2
-    _, position = decode_varint(section, start)  # skip the length
-    delta_at = position + 2  # the offset delta follows attributes and timestamp delta
+    _, position = decode_varint(section, start)
+    # The offset delta follows the length, attributes and timestamp delta.
+    delta_at = position + 2
     if section[delta_at - 1] > 127:
         return 0
     _, key_at = decode_varint(section, delta_at + delta_bytes)

@@ -36,9 +36,10 @@ SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 SNAPSHOT_SUFFIX = ".snapshot"
 
-_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of the following bytes, count
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
-# offset of the open transaction
+# Version, CRC-32C of the following bytes, number of producers.
+_SNAPSHOT_HEADER = struct.Struct(">hIi")
+# Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, and
+# first offset of the open transaction.
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
 _NO_EPOCH = -1

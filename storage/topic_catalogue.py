@@ -82,8 +82,10 @@ class TopicCatalogue:
         self.next_producer_id = 0
         self.dropped_bytes = 0
         """Bytes at the end of the file that were ignored, because a write was not completed."""
-        self._size_bytes = 0  # size of the complete lines; 0 without a file of this version
-        self._changes = 0  # number of changes in the file
+        # The size of the complete lines; 0 without a file of this version.
+        self._size_bytes = 0
+        # The number of changes in the file.
+        self._changes = 0
         self._unwritten: list[str] = []
         if disk.exists(self._path):
             self._load()

@@ -29,8 +29,10 @@ class Stage(Calls):
     def __init__(self, env: Environment, name: str) -> None:
         super().__init__(env, name)
         self.t1, self.t3, self.tx = env.t1, env.t3, env.tx
-        self.own_topics: dict[str, bytes] = {}  # topic ids by name
-        self.topic_symbols: dict[bytes, str] = {}  # symbols by topic id, including deleted topics
+        # The ids of topics by name.
+        self.own_topics: dict[str, bytes] = {}
+        # The symbols of topics by topic id, including deleted topics.
+        self.topic_symbols: dict[bytes, str] = {}
         self._producers: dict[int, str] = {}
         self._coordinator_epochs: dict[int, str] = {}
 

@@ -266,8 +266,8 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # Group h: a classic group becomes a consumer group. When a member leaves, it becomes a classic
-    # group again.
+    # Group h: a classic group becomes a consumer group. After a member has left, the group is a
+    # classic group again.
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})

@@ -74,7 +74,8 @@ def _parse(text: str) -> _Rule | None:
     if match.group(1) is not None:
         return None
     try:
-        with warnings.catch_warnings():  # "[[" may get another meaning in a future Python
+        # Ignore the warning that "[[" may get another meaning in a future Python.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             # Java's \d, \w and (?i) match only ASCII.
             pattern = re.compile(_python_pattern(match.group(2)), re.ASCII)

@@ -72,7 +72,8 @@ LOSS_ENDS = [
 FULL = 401 / 401
 # Columns: topic, lag, used, retention, slack, loss, catch up, verdict.
 LOSS_EXPECTED = [
-    ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
+    # The loss is exactly at the horizon.
+    ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),
     # Only a control record is unread: the slack is the whole retention, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
     # Group `fast` reads 10 records/s while 5/s are written, so it needs 40.2 s for its lag of 201.

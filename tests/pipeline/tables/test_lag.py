@@ -53,12 +53,16 @@ def row(
 # Topic `delayed` has records 0 to 9. The first was written ten seconds before the instant, and one
 # each second after that.
 DELAYED = (
-    commit(60, reader("delayed"), 0, -9000),  # the first commit: its range is unknown
-    commit(61, reader("delayed"), 4, -5000),  # records 0-3 were 5000 to 2000 ms old
-    commit(62, reader("delayed"), 2, -4500),  # a rewind reads no records
-    # Records 2 to 5 were 6000 to 3000 ms old; 2 and 3 are read for the second time.
+    # It is unknown which records the first commit covers.
+    commit(60, reader("delayed"), 0, -9000),
+    # This commit covers records 0 to 3, with delays of 5000 to 2000 ms.
+    commit(61, reader("delayed"), 4, -5000),
+    # A rewind covers no records.
+    commit(62, reader("delayed"), 2, -4500),
+    # This commit covers records 2 to 5, with delays of 6000 to 3000 ms: records 2 and 3 again.
     commit(63, reader("delayed"), 6, -2000),
-    commit(64, reader("delayed"), 10, -500),  # records 6-9 were 3500 to 500 ms old
+    # This commit covers records 6 to 9, with delays of 3500 to 500 ms.
+    commit(64, reader("delayed"), 10, -500),
 )
 DELAYED_RECORDS = records("delayed", 0, *((one, -10_000 + 1000 * one) for one in range(10)))
 

@@ -174,6 +174,7 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
          [(51, 980), (20, 56000)])  # fmt: skip
     tell("#446 it came back", "OK", [*[(m, 1000 - m) for m in range(50, 29, -1)], (1, 56000)],
          [(51, 980), (20, 56000)])  # fmt: skip
+
     # Burrow issues 94, 140, 185: no records were written, so consumers had no offset to commit.
     tell("#94", "OK", [(5000, 10), (4990, 20)], [(5001, 10), (4991, 20)])
     tell("#140", "OK", [(57, 5), (29, 90)], [(58, 5), (30, 90)])
@@ -182,10 +183,12 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
     tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
          live("#185 with a member"))  # fmt: skip
+
     # Burrow issue 237: a member commits in bursts, after every record, and works for a longer time
     # between the bursts.
     tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
          live("#237"))  # fmt: skip
+
     # Burrow issue 303: records and commits came every two hours, then the commits stopped. The
     # status is STOP once a record has waited longer than the patience.
     slow = [(400, 10), (280, 20), (160, 30)]
@@ -194,6 +197,7 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     tell("#303 empty", "STOP", slow, [(161, 30), (3, 31)], empty("#303 empty", 150))
     tell("#303 empty, waits for less", "OK", slow, [(161, 30), (1, 31)],
          empty("#303 empty, waits for less", 150))  # fmt: skip
+
     # The group is empty for a moment, as during a deployment.
     tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
     # Burrow issue 24: ten commits in a fifth of a second must not set the expected interval between

@@ -54,7 +54,8 @@ def watch() -> None:
         return watched
 
     dispatch = watching(Dispatcher.dispatch, SPEC_BY_KEY)
-    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # records dispatched requests
+    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]
+
     # Frames of unauthenticated clients, and SASL tokens, are handled by the authenticator.
     take = watching(SaslAuthenticator.take, _BEFORE_AUTHENTICATION)
     SaslAuthenticator.take = take  # type: ignore[method-assign]  # records requests

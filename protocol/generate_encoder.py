@@ -103,7 +103,10 @@ class EncoderWriter(Writer):
             self.pieces.append(f"one_byte[{varint}] if {varint} < 128 else {long}")
 
     def flush(self) -> None:
-        """Add everything pending to the parts: before a loop or branch, and at its end."""
+        """Add all pending pieces to the parts.
+
+        Must be called before a loop or branch, and at its end.
+        """
         self.flush_run()
         if not self.pieces:
             return

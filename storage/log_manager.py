@@ -264,7 +264,7 @@ class LogManager:
         """Rename a deleted topic's directories, then remove the topic from the catalogue."""
         for partition in range(record.partition_count):
             if self.catalogue.deleting.get(record.name) is not record:
-                return  # a new topic of this name has finished the deletion
+                return  # the creation of a topic with this name has finished the deletion
             try:
                 self._abandon(record, partition)
             except OSError as error:

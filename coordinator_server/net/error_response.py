@@ -14,7 +14,7 @@ from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
 
-# Response field -> request fields of another name that hold the corresponding entries.
+# For a response field: the request fields with the corresponding entries, if the names differ.
 _RENAMED = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partitions": ("partition_indexes",),

@@ -43,7 +43,8 @@ def broker() -> Iterator[Broker]:
             if name == "done":
                 producer.commit_transaction(SECONDS)
         yield broker
-        broker.kill()  # kill, because in a clean stop the producer would end its transaction
+        # Kill the broker, because during a clean stop the producer could still end its transaction.
+        broker.kill()
 
 
 def run(

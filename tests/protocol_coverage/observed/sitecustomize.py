@@ -54,7 +54,7 @@ def watch() -> None:
         return watched
 
     dispatch = watching(Dispatcher.dispatch, SPEC_BY_KEY)
-    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]
+    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # records requests
 
     # Frames of unauthenticated clients, and SASL tokens, are handled by the authenticator.
     take = watching(SaslAuthenticator.take, _BEFORE_AUTHENTICATION)

@@ -248,7 +248,8 @@ class Rebalances:
         topic_id = self._side.topic_ids[TOPIC]
         for _ in range(100):
             numbers = list(self._known)
-            # Send one request per connection, then read all responses.
+            # To use all connections at once, send one request on each connection before reading
+            # the responses.
             for start in range(0, len(numbers), len(self._clients)):
                 some = list(zip(numbers[start:], self._clients, strict=False))
                 for number, client in some:
@@ -358,7 +359,7 @@ class Shared:
         answer = self._client.ask(request)
         assert not answer.error_code, answer
         partitions = [each for one in answer.responses for each in one.partitions]
-        # Kafka returns an error until the state of the share partition is loaded.
+        # Kafka returns an error while it loads the state of the share partition, so wait.
         if any(one.error_code for one in partitions):
             time.sleep(0.1)
         return [

@@ -168,7 +168,7 @@ def _produce(client: Client, topic: str, partitions: int) -> None:
 
 
 def _connections(broker: Serve, sizes: Sequence[int]) -> Iterator[Point]:
-    """Measure connections that have sent ApiVersions; the operation is opening one."""
+    """Measure connections that have sent ApiVersions; the operation is to open a connection."""
     clients: list[Client] = []
     for size in sizes:
         cpu_s, before = broker.cpu_seconds(), len(clients)

@@ -158,7 +158,7 @@ def _start() -> list[Figure]:
 
 
 def has_got_worse(ratio: float, kept: float) -> bool:
-    """Return whether a ratio exceeds the stored one by more than the tolerance."""
+    """Return whether a ratio exceeds the stored ratio by more than the tolerance."""
     return ratio > kept * (1 + TOLERANCE)
 
 

@@ -27,7 +27,8 @@ async def _commit(broker: Broker, data: Path, groups: int, rounds: int, keep_all
     load = Load(broker, data, groups, connections=10)
     await load.begin()
     if keep_all:
-        switch_compaction(broker, on=False)  # the topic exists after the first commits
+        # The first commits have created the topic, so its config can be changed.
+        switch_compaction(broker, on=False)
     for _ in range(rounds - 1):
         await load.commit_each()
     await load.end()

@@ -184,9 +184,10 @@ class _Committer(asyncio.Protocol):
 
 
 _MARK = struct.pack(">q", OFFSET_MARK)
-# Position of the low byte of the first error. Before it: length 4, correlation id 4, tags 1,
-# throttle time 4, one topic 1, its name 1 + 5, partitions 1, index 4, high byte 1. Each partition
-# takes 7 bytes: index 4, error 2, tags 1. The tags of topic and response follow.
+# The position of the low byte of the first error code. Before this byte: length 4, correlation id
+# 4, tags 1, throttle time 4, topic count 1, topic name 6, partition count 1, index 4, high byte 1.
+# Each partition takes 7 bytes: index 4, error code 2, tags 1. The tags of the topic and of the
+# response follow.
 _FIRST_ERROR = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 5
 _ERROR_STRIDE = 7
 _ANSWER_BYTES = 4 + 4 + 1 + 4 + 1 + 6 + 1 + 7 * PARTITIONS + 2

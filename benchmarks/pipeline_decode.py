@@ -107,7 +107,7 @@ def children_seconds() -> float:
     """Return the CPU time of this process's running descendants: the JVM and Python's workers."""
     total = 0
     parents = {os.getpid()}
-    for _ in range(4):  # four levels of child processes: driver, JVM, daemon, workers
+    for _ in range(4):  # one pass for each level of child processes: driver, JVM, daemon, workers
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{name}/stat") as file:
@@ -139,7 +139,7 @@ def measure(name: str, make: Callable[[], DataFrame], count: int) -> float:
 
 
 def main(count: int = RECORDS) -> float:
-    """Measure both and return the speedup of the vectorised code."""
+    """Measure both ways of decoding and return the speedup of the vectorised code."""
     spark = open_session(
         "local[2]",
         settings={

@@ -153,7 +153,7 @@ def _start(_: float, profiler: Profiler) -> tuple[int, float]:
     """Profile the start of a broker until it is idle; the profiler ends the broker."""
     with load.served() as broker:
         cpu_s = broker.cpu_seconds()
-    # The broker inherits the profiler's standard input, and ends when it closes.
+    # The broker inherits the profiler's standard input and ends when this input is closed.
     arguments = ["serve", "--ephemeral", "--listener", "127.0.0.1:0", "--watch-stdin"]
     profiler.wait(profiler.launch([*COMMAND, *arguments], START_SECONDS))
     return 1, cpu_s

@@ -39,7 +39,8 @@ BACKOFF_SECONDS, BACKOFF_MAX_SECONDS, BACKOFF_JITTER = 0.05, 1.0, 0.2
 SETTINGS = {"group.initial.rebalance.delay.ms": "1000"}
 LIMIT_SECONDS = 60.0
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION = 3, 2, 4
-_HEARTBEAT_ERROR = 9  # position of the error, after correlation id, tagged fields and throttle time
+# Position of the error code: correlation id, tags and throttle time precede it.
+_HEARTBEAT_ERROR = 9
 _SYNC_ERROR = 8
 
 
@@ -184,7 +185,9 @@ class _Member:
             if self._interval_s:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._interval_s):
-                        await self._reader.readexactly(1)  # only end of file is expected
+                        # The broker sends nothing unasked, so this read ends only when the
+                        # connection closes.
+                        await self._reader.readexactly(1)
 
     async def _connect(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(*self._address)

@@ -142,7 +142,8 @@ class Group:
     async def _join(self) -> None:
         self._metadata += 1
         metadata = self._metadata.to_bytes(8, "big")
-        # The members that the group already has join last, so that their joins end the rebalance.
+        # Members that the group already knows join last, because their joins complete the
+        # rebalance.
         joining = sorted(self._members, key=lambda one: bool(one.member.member_id))
         tasks = []
         for one in joining:

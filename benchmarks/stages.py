@@ -84,7 +84,8 @@ BORDERS = (
     Border("writing the socket", "coordinator_server.net.connection", "Connection.answer"),
 )
 STAGES = tuple(dict.fromkeys([OUTSIDE, *(border.stage for border in BORDERS)]))
-_CALLBACKS = "SystemClock.call_soon"  # the measured function is an argument
+# For this function, the callback that it schedules is measured.
+_CALLBACKS = "SystemClock.call_soon"
 
 
 class MissingBorderError(Exception):
@@ -132,7 +133,7 @@ class Stopwatch:
         self._since_ns = now_ns
 
     def leave(self) -> None:
-        """End the stage and continue the one before."""
+        """End the stage and continue the previous stage."""
         now_ns = time.thread_time_ns()
         stage = self._stack.pop()
         self.spent_ns[stage] += now_ns - self._since_ns

@@ -56,7 +56,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         _reset_clocks(cluster.shared.clocks, cluster.topics)
         await asyncio.gather(*[server.disconnect() for server in former])
         if cluster.shared.counts is not None:
-            await asyncio.sleep(0)  # the aborted connections have ended then
+            await asyncio.sleep(0)  # one event loop iteration, in which the aborted connections end
             cluster.shared.counts.forget_closed()
     LOG.emit("cluster.reset", **removed)
     return removed

@@ -103,10 +103,12 @@ class ServedCluster:
             try:
                 await self.prepare()
                 self._is_closed = True
-                with suppress(StorageError):  # the data is about to be replaced
+                # Ignore the failure, because the data is about to be replaced.
+                with suppress(StorageError):
                     await former.close(CLOSING_SECONDS)
                 if former.shared.counts is not None:
-                    await asyncio.sleep(0)  # the closed connections have ended then
+                    # One event loop iteration, in which the closed connections end.
+                    await asyncio.sleep(0)
                     former.shared.counts.forget_closed()
                 self.cluster = self._started(handover)
                 self._is_closed = False
@@ -114,7 +116,9 @@ class ServedCluster:
                 self.use(self.cluster)
                 is_served = True
             finally:
-                if not is_served:  # also after a bug: the process must not run on without a cluster
+                # After any failure, also a bug, the process must end, because it has no cluster to
+                # serve.
+                if not is_served:
                     error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
                     self.failed.set_exception(error)
         duration_s = perf_counter() - started_s

@@ -101,7 +101,7 @@ def compose(
 
         clocks = Clocks(VirtualClock(clock), VirtualClock(clock), clock)
     flusher = Flusher(asyncio.get_running_loop()) if flusher is None else flusher
-    # An idle StepRunner is false, because it has no work.
+    # Compare with None, because a StepRunner without work is false.
     runner = StepRunner(clock) if step_runner is None else step_runner
     shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
@@ -197,7 +197,7 @@ def _own_directory(config: Config, handover: Handover | None) -> ephemeral.OwnDi
 def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     """Return a socket server for the requests to a broker; the server does not listen yet."""
     security, machine_clock = shared.security, shared.clocks.machine
-    # Requests are only counted if there is a control server.
+    # Without a control server requests are not counted, because nothing publishes the counts.
     counts = None if shared.counts is None else shared.counts.of(broker.node_id)
 
     def find_handler(spec: ApiSpec) -> Handler[Broker]:

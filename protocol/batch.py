@@ -196,8 +196,8 @@ def build_batch(
 ) -> EncodedBatch:
     """Build a batch of `records`, which must be in offset order.
 
-    `base_offset` and `last_offset` default to those of the records. Compaction sets them to keep
-    the offset range of an old batch, or a batch without records.
+    `base_offset` and `last_offset` default to the offsets of the first and last record. Compaction
+    sets them to keep the offset range of an old batch, or to build a batch without records.
     """
     if base_offset is None:
         base_offset = records[0].offset
@@ -318,7 +318,7 @@ def record_bytes(
 
     `delta_ms` and `delta` are the timestamp and offset minus those of the batch.
     """
-    # Most lengths and deltas are small, and a call for each would double the time.
+    # Most lengths and deltas are small. A function call for each of them would double the time.
     small = SMALL_VARINTS
     if key is None:
         key, key_size = b"", b"\x01"

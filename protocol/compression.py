@@ -179,8 +179,10 @@ def snappy_pieces(data: bytes, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[
         yield _decompress_snappy_chunk(data, limit)
         return
     position = 0
-    while len(data) - position >= 4:  # as in xerial's reader, a shorter rest is ignored
-        if data.startswith(_XERIAL_MAGIC, position):  # a xerial stream may follow another
+    # As in xerial's reader, fewer than four bytes at the end are ignored.
+    while len(data) - position >= 4:
+        # One xerial stream may follow another.
+        if data.startswith(_XERIAL_MAGIC, position):
             if len(data) - position < header_size:
                 raise ProtocolError("snappy header without versions")
             position += header_size

@@ -40,9 +40,12 @@ from protocol.varint import encode_unsigned_varint
 
 MAX_STRING_BYTES = 0x7FFF
 
-COMPACT = "compact"  # unsigned varint of length + 1, 0 is null (KIP-482)
-SHORT = "short"  # int16 length, negative is null
-LONG = "long"  # int32 length, negative is null
+# The length is an unsigned varint of length + 1; 0 means null (KIP-482).
+COMPACT = "compact"
+# The length is an int16; a negative length means null.
+SHORT = "short"
+# The length is an int32; a negative length means null.
+LONG = "long"
 
 FIXED: dict[FieldType, construct.Construct] = {
     BOOL: construct.Flag,
@@ -287,7 +290,7 @@ def _element(
     if kind in FIXED:
         return FIXED[kind]
     if isinstance(kind, ArrayType):
-        # No field of Kafka has null elements.
+        # Kafka has no field whose array elements may be null.
         element = _element(kind.element, False, version, flexible)
         return Array(COMPACT if flexible else LONG, nullable, element)
     if kind is STRING:

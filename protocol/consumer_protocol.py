@@ -73,7 +73,7 @@ def _decode(message_type: type[M], data: bytes) -> M:
 
 
 def version_of(data: bytes) -> int:
-    """Return the version in these bytes, or our newest version if that is lower.
+    """Return the version in these bytes, or the newest version known here if that is older.
 
     Subscriptions and assignments have the same versions. Raises ProtocolError if the version is
     missing or negative.

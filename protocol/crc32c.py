@@ -10,7 +10,7 @@ _checksum: Callable[[bytes], int] | None = None
 def crc32c(data: bytes | bytearray | memoryview) -> int:
     """Return the checksum as an unsigned 32-bit number."""
     checksum = _checksum or _load()
-    # The C function accepts bytes only; other buffers are copied.
+    # The C function accepts only bytes, so other buffers are copied.
     return checksum(data if type(data) is bytes else bytes(data))
 
 

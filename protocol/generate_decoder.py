@@ -55,8 +55,10 @@ class DecoderWriter(Writer):
     def __init__(self, struct: MessageStruct, *, in_steps: bool = False) -> None:
         super().__init__(in_steps=in_steps)
         self.struct = struct
-        self.run: list[tuple[str, str]] = []  # fields to unpack together: (struct letter, target)
-        self.ahead = 0  # bytes between `position` and the next byte to read
+        # The fields to unpack together: (struct letter, target).
+        self.run: list[tuple[str, str]] = []
+        # The number of bytes between `position` and the next byte to read.
+        self.ahead = 0
 
     def write(self) -> tuple[str, dict[str, Any]]:
         """Return the source and its globals."""

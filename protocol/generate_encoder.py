@@ -39,9 +39,12 @@ class EncoderWriter(Writer):
         super().__init__(in_steps=in_steps)
         self.in_parts = in_parts
         self.struct = struct
-        self.run: list[tuple[str, str]] = []  # fields to pack together: (struct letter, expression)
-        self.pieces: list[str] = []  # expressions of bytes not yet added to `parts`
-        self.parts = "parts"  # name of the list to which the generated code adds bytes
+        # The fields to pack together: (struct letter, expression).
+        self.run: list[tuple[str, str]] = []
+        # The expressions of bytes that were not yet added to `parts`.
+        self.pieces: list[str] = []
+        # The name of the list to which the generated code adds bytes.
+        self.parts = "parts"
         self.parts_used = False
 
     def write(self) -> tuple[str, dict[str, Any]]:
@@ -100,7 +103,10 @@ class EncoderWriter(Writer):
             self.pieces.append(f"one_byte[{varint}] if {varint} < 128 else {long}")
 
     def flush(self) -> None:
-        """Add everything pending to the parts: before a loop or branch, and at its end."""
+        """Add all pending pieces to the parts.
+
+        Must be called before a loop or branch, and at its end.
+        """
         self.flush_run()
         if not self.pieces:
             return

@@ -16,7 +16,8 @@ import construct
 from protocol.constructs import COMPACT, SHORT, MessageStruct, Sized, String, TaggedFields
 from protocol.schema import Message
 
-# struct letters of the fixed-width constructs. Adjacent letters become one pack or unpack.
+# The letter of the struct module for a UUID. Adjacent fixed-width fields are packed and unpacked
+# in one call.
 UUID_LETTER = "16s"
 
 

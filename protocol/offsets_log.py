@@ -180,7 +180,7 @@ def encode_value(value: Message, version: int) -> bytes:
 
 def group_of(key: Message) -> str:
     """Return the id of the group that a record belongs to."""
-    # Every key has either the field `group` or the field `group_id`.
+    # The field is named `group` in some key types and `group_id` in the others.
     name = "group" if type(key) in _CLASSIC_KEYS else "group_id"
     group_id: str = getattr(key, name)
     return group_id

@@ -45,7 +45,8 @@ def batch_records(buffer: BatchBuffer, header: BatchHeader, origin: int = 0) -> 
     """
     if header.attributes & COMPRESSION_MASK or type(buffer) is not bytes:
         return raw_records(records_section(buffer, header, origin), header.record_count)
-    # Decode in place: copying the section is a large part of the cost of a batch with one record.
+    # Decode without copying the section: the copy would be a large part of the cost of a batch
+    # with one record.
     at = header.position - origin
     end = at + header.length + LOG_OVERHEAD_BYTES
     return raw_records(buffer, header.record_count, at + HEADER_BYTES, end)
@@ -70,7 +71,7 @@ def raw_records(
             position += 1
             if length > 127:
                 if section[position] < 128:
-                    # A length of two bytes, as in most records of the offsets topic.
+                    # The length has two bytes, as in most records of the offsets topic.
                     length = length & 127 | section[position] << 7
                     position += 1
                 else:
@@ -133,7 +134,7 @@ def raw_keys(section: bytes, count: int) -> Iterator[RawKey]:
             position += 1
             if length > 127:
                 if section[position] < 128:
-                    # A length of two bytes, as in most records of the offsets topic.
+                    # The length has two bytes, as in most records of the offsets topic.
                     length = length & 127 | section[position] << 7
                     position += 1
                 else:

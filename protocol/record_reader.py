@@ -23,7 +23,10 @@ class UnreadableError(ProtocolError):
 
 
 class ProducedRecord(NamedTuple):
-    """One record: deltas as sent, sizes of key and value (-1 or less is null), where they begin."""
+    """One record: its deltas, the sizes of its key and value, and their positions.
+
+    A size of -1 or less means null.
+    """
 
     time_delta: int
     offset_delta: int

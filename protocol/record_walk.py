@@ -31,7 +31,7 @@ _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(2
 # The last byte of a varint, and the first byte of a nonnegative number with several bytes.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# Offset deltas below 64 take one byte; those from 64 on take two, a low byte and a high byte.
+# Offset deltas below 64 take one byte, larger offset deltas two: a low byte and a high byte.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])
@@ -85,9 +85,9 @@ def time_range(
 def _walk(
     section: Section, position: int, delta: int, last: int, needs_keys: bool, steps: StepLimit
 ) -> tuple[int, int, int]:
-    """Read the records of a range of offset deltas; return their end, and least and largest time.
+    """Read records of a range of offset deltas; return their end, and smallest and largest time.
 
-    Raises _UnusualError and IndexError.
+    The times are timestamp deltas. Raises _UnusualError and IndexError.
     """
     least, largest = 1 << 62, -1 << 62
     for offset in range(delta << 1, last << 1, 2):
@@ -153,9 +153,10 @@ def _walk(
 
 
 def _tail(section: Section, position: int, first: int) -> tuple[int, int]:
-    """Read the rest of a number whose first byte was read; return it before zigzag, and its end.
+    """Read the rest of a varint after its first byte; return the number and its end position.
 
-    Raises _UnusualError unless the encoding is minimal and shorter than nine bytes.
+    The number is not zigzag-decoded. Raises _UnusualError unless the encoding is minimal and
+    shorter than nine bytes.
     """
     value = first & 127
     for shift in (7, 14, 21, 28, 35, 42, 49):
@@ -185,8 +186,8 @@ def _skip_headers(section: Section, position: int, steps: StepLimit) -> int:
             if size > 127:
                 size, position = _tail(section, position, size)
             stop = position + (size >> 1)
-            # Leave long keys, which take long to copy, and non-ASCII keys, in which Kafka replaces
-            # invalid UTF-8, to the slow path.
+            # Two kinds of keys are left to the slow path: long keys, because copying takes long,
+            # and non-ASCII keys, because Kafka replaces invalid UTF-8.
             if size & 1 or (not is_value and size >> 1 > _LONGEST_KEY):
                 raise _UnusualError
             if not is_value and not section[position:stop].isascii():
@@ -204,9 +205,10 @@ def _run(
     needs_keys: bool,
     steps: StepLimit,
 ) -> tuple[int, int, int, int] | None:
-    """Return the length, end, smallest and largest time of a run of records with the same layout.
+    """Return the number of records in a run, its end, and its smallest and largest time.
 
-    Returns None if the run is shorter than LEAST_RUN. Records with headers are never a run.
+    A run consists of records with the same layout; the times are timestamp deltas. Returns None if
+    the run is shorter than LEAST_RUN. Records with headers are never a run.
     """
     if delta >= _TWO_BYTE_DELTAS:
         return None
@@ -217,7 +219,7 @@ def _run(
     most = min(count, limit, delta + (end - position) // stride) - delta
     if most < LEAST_RUN or section[first_end - 1]:
         return None
-    # The positions of lengths, attributes and header count, which are the same in all records.
+    # All records of a run have their lengths, attributes and header count at the same positions.
     time_at = position + (2 if section[position] < 128 else 3 if section[position + 1] < 128 else 4)
     time_bytes = 1 if section[time_at] < 128 else 2
     key_at = time_at + time_bytes + delta_bytes

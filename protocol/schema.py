@@ -233,7 +233,7 @@ class Message(metaclass=MessageMeta):
 
     def __eq__(self, other: object) -> bool:
         if not (isinstance(other, type(self)) or isinstance(self, type(other))):
-            # Only related classes compare equal: a frozen message may equal a mutable message.
+            # Only a message and its frozen subclass may be equal.
             return NotImplemented
         return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 

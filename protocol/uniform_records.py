@@ -39,7 +39,10 @@ def uniform_keys(section: bytes, count: int) -> list[bytes] | None:
 
 
 def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[bytes]) -> int:
-    """Add the keys of records whose deltas have the same size; return the end position, or 0."""
+    """Add the keys of records with the same layout; return the end position, or 0.
+
+    0 means that the layouts differ. The offset deltas of the records must have the same size.
+    """
     try:
         _, first_end, _, _, key, has_value = next(raw_keys(section[start:], 1))
     except ProtocolError:
@@ -51,8 +54,9 @@ def _add_run(section: bytes, start: int, delta: int, count: int, keys: list[byte
     if end > len(section):
         return 0
     delta_bytes = 1 if delta < _ONE_BYTE else 2
-    _, position = decode_varint(section, start)  # skip the length
-    delta_at = position + 2  # the offset delta follows attributes and timestamp delta
+    _, position = decode_varint(section, start)
+    # The offset delta follows the length, attributes and timestamp delta.
+    delta_at = position + 2
     if section[delta_at - 1] > 127:
         return 0
     _, key_at = decode_varint(section, delta_at + delta_bytes)

@@ -28,7 +28,8 @@ def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     if start >= end:
         surrogate = _ENCODED_SURROGATE.match(data, start)
         return _REPLACEMENT, error.end if surrogate is None else surrogate.end()
-    # ED and FF always begin a sequence, and FF is a sequence of one byte.
+    # Replace each encoded surrogate by FF. Python decodes FF as one replacement character, as Java
+    # decodes the surrogate.
     rest = _ENCODED_SURROGATE.sub(b"\xff", data[start:end])
     return rest.decode("utf-8", "replace"), end
 

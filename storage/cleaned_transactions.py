@@ -29,10 +29,11 @@ class CleanedTransactions:
             key=lambda transaction: transaction.first_offset,
         )
         self._ahead = deque(ahead)
-        # Open aborted transactions by producer id, and the producers with a batch so far.
+        # `_aborted`: open aborted transactions by producer id. `_met`: the producers in `_aborted`
+        # of which a batch was found.
         self._aborted: dict[int, AbortedTxn] = {}
         self._met: set[int] = set()
-        # Producers with a batch of a transaction that was not aborted.
+        # Producers with a batch of a committed or open transaction.
         self._others: set[int] = set()
         self.retained: list[AbortedTxn] = []
 

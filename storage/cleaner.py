@@ -104,7 +104,8 @@ class Cleaning:
         self._latest = LatestKeys()
         self._superseded: set[int] = set()
         self._work_bytes = 0
-        # The offsets at which compaction and this pass must stop, and the state of transactions.
+        # `_limit`: the offset at which compaction must stop. `_end`: the offset at which this pass
+        # must stop.
         self._limit = self._end = 0
         self._transactions = CleanedTransactions((), 0)
 
@@ -340,7 +341,8 @@ class Cleaning:
         _check_crc(data, batch)
         horizon_ms = batch.delete_horizon_ms
         drops_tombstones = horizon_ms is not None and self._now_ms >= horizon_ms
-        # A tombstone beyond this pass's keys is kept, because older values still exist.
+        # Keep tombstones beyond the keys of this pass, because older values of their keys still
+        # exist.
         drops_tombstones = drops_tombstones and batch.base_offset < self._end
         left = self._latest.records_left(batch)
         if left == batch.record_count and not self._latest.has_tombstones(batch):

@@ -101,7 +101,8 @@ class Flush:
                 try:
                     disk.sync_file(path)
                 except FileNotFoundError:
-                    # Retention may have removed the file, or compaction, which syncs its output.
+                    # Retention or compaction may have removed the file. Compaction syncs its own
+                    # output.
                     if self._is_wanted(path):
                         raise
             for path in self._directories:
@@ -148,7 +149,8 @@ def copy_unsynced(log: PartitionLog) -> None:
 
 def _copy_durably(disk: Disk, path: str) -> None:
     """Replace a file by a synced copy."""
-    copy_path = path + CLEANED_SUFFIX  # opening a log removes leftovers with this suffix
+    # A leftover with this suffix is removed when the log is opened.
+    copy_path = path + CLEANED_SUFFIX
     if disk.exists(copy_path):
         disk.unlink(copy_path)
     source, copy = disk.open(path), disk.open(copy_path, create=True)

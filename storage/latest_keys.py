@@ -25,8 +25,8 @@ class LatestKeys:
 
     def __init__(self) -> None:
         self._last: dict[bytes, int] = {}
-        # For each batch: its base offset, and the number of its records that are the last of their
-        # key.
+        # `_bases`: the base offset of each batch. `_left`: how many records of each batch are the
+        # latest of their keys.
         self._bases: list[int] = []
         self._left: list[int] = []
         self._number_of: dict[int, int] = {}

@@ -157,7 +157,8 @@ class LogLoader:
         A bad batch is removed with everything after it, including the `following` segments, because
         later batches may not be the acknowledged ones.
         """
-        suspect: tuple[int, int] | None = None  # the last batch, if a gap precedes it
+        # If a gap precedes the last batch: its position and the expected offset.
+        suspect: tuple[int, int] | None = None
         self._verified[segment.base_offset] = False
         for batch in segment.verify(next_offset):
             if isinstance(batch, Corruption):

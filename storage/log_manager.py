@@ -142,7 +142,7 @@ class LogManager:
                 try:
                     self._open_log(topic, partition, clean=False, now_ms=now_ms)
                 except StorageError as error:
-                    # A log that fails does not stop the others; its first use opens it again.
+                    # A broken log must not prevent the start; its first use opens it again.
                     self.failures[name, partition] = error
 
     def _partition_directories(self) -> set[TopicPartition]:
@@ -264,7 +264,7 @@ class LogManager:
         """Rename a deleted topic's directories, then remove the topic from the catalogue."""
         for partition in range(record.partition_count):
             if self.catalogue.deleting.get(record.name) is not record:
-                return  # a new topic of this name has finished the deletion
+                return  # the creation of a topic with this name has finished the deletion
             try:
                 self._abandon(record, partition)
             except OSError as error:
@@ -407,7 +407,7 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            # More directories may have been added since the first step.
+            # Remove only this directory: others may have been added between the steps.
             self._doomed.remove(directory)
 
     def volume(self) -> tuple[str, int, int]:

@@ -184,8 +184,8 @@ class MemoryDisk:
         self.processes_died()
         self._directories = set(self._durable_directories)
         self._renamed.clear()
-        # Files are lost if the name of their directory was not synced. A data directory at the root
-        # counts as created before the process started.
+        # A file is lost if the entry of its directory was not synced. Data directories at the root
+        # count as created before the start.
         self._durable_files = {
             path: contents
             for path, contents in self._durable_files.items()
@@ -339,7 +339,7 @@ class MemoryDisk:
                     self._durable_directories.add(current)
             for name in [n for n in self._durable_files if n.startswith(gone + "/")]:
                 contents = self._durable_files.pop(name)
-                # The directory was renamed: its durable files have the new name.
+                # Files of a renamed directory stay durable under their new name.
                 for new_name, live in self._files.items():
                     if live is contents:
                         self._durable_files[new_name] = contents

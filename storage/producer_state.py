@@ -36,9 +36,10 @@ SEQUENCE_MAX = 2**31 - 1
 EPOCH_MAX = 2**15 - 1
 SNAPSHOT_SUFFIX = ".snapshot"
 
-_SNAPSHOT_HEADER = struct.Struct(">hIi")  # version, CRC-32C of the following bytes, count
-# producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
-# offset of the open transaction
+# Version, CRC-32C of the following bytes, number of producers.
+_SNAPSHOT_HEADER = struct.Struct(">hIi")
+# Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, and
+# first offset of the open transaction.
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
 _NO_EPOCH = -1
@@ -115,7 +116,7 @@ class ProducerState:
             and (entry.transaction_start < 0 or header.attributes & TRANSACTIONAL)
             and not self._verifications
         ):
-            return None  # the common case: the next batch in order
+            return None  # no duplicate: the batch is the next in sequence
         return self._check(header, entry)
 
     def _check(self, header: BatchHeader, entry: ProducerEntry | None) -> CachedBatch | None:
@@ -271,8 +272,8 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp_ms
         self.transactions.pop(producer_id, None)
         pending = self._verifications.get(producer_id)
-        # In transactions v2, verification of the next transaction may already be pending, with the
-        # marker's epoch.
+        # With transactions v2, the producer may already verify its next transaction, at the epoch
+        # of this marker. Keep that verification.
         if pending is not None and not (pending.bumps_epochs and pending.epoch == epoch):
             del self._verifications[producer_id]
         if start < 0 or marker.commits:

@@ -75,7 +75,8 @@ def finish(disk: Disk, path: str) -> None:
             if name == LOCK_FILE:
                 disk.unlink(f"{path}/{MOVING}/{name}")
                 continue
-            if disk.is_directory(f"{path}/{name}"):  # a power cut has kept both names
+            # After a power cut, the name may exist in both directories.
+            if disk.is_directory(f"{path}/{name}"):
                 _discard(disk, path, path, [name])
             disk.rename(f"{path}/{MOVING}/{name}", f"{path}/{name}")
         disk.sync_directory(path)

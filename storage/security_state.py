@@ -53,7 +53,7 @@ class SecurityState:
         self._directory = directory
         self._path = f"{directory}/{SECURITY_FILE}"
         self._changes_path = f"{directory}/{CHANGES_FILE}"
-        # For each section: the text of each entry, by the identity of the entry.
+        # For each section: the JSON text of each entry, by the entry's identity.
         self._sections: dict[str, dict[Identity, str]] = {}
         self._whole_bytes = self._changes_bytes = 0
         self._is_torn = False
@@ -174,7 +174,7 @@ class SecurityState:
         self._apply(name, put, drop, replaces=replaces)
 
     def _append(self, line: bytes) -> None:
-        self._is_torn = True  # the file counts as torn until the write is complete
+        self._is_torn = True  # until the write is complete, the last line counts as torn
         file = self._disk.open(self._changes_path, create=True, private=True)
         try:
             file.append([line])

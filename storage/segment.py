@@ -228,8 +228,8 @@ class Segment:
 
     def seal(self) -> None:
         """Write the indexes to disk, when the segment is rolled or the log is closed."""
-        # Save this index first: if the other indexes exist at the next start, this index is
-        # complete.
+        # Save the transaction index first: if the other indexes exist at the next start, this
+        # index is complete.
         self.transaction_index.save()
         if self.size_bytes:
             self._index_time()

@@ -39,7 +39,8 @@ def first_record_since(
                 record = _record_since(segment, batch, timestamp, log_start_offset, config)
                 if record is not None:
                     return record
-                # The batch's late records are below the log start offset, or were compacted.
+                # All records at or after the timestamp are below the log start offset, or
+                # compaction has removed them.
                 batch = segment.first_batch_since(timestamp, batch.last_offset + 1)
     return None
 

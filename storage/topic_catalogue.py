@@ -31,7 +31,8 @@ _OLD_VERSION = 1
 
 _COMPACTED_PER_STEP = 500
 _DEAD_CHANGES_KEPT = 1000
-_NO_SECRET = "min.insync.replicas"  # the first start of a broker writes this config
+# The config that the first start of a broker writes; it holds no secret.
+_NO_SECRET = "min.insync.replicas"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -81,8 +82,10 @@ class TopicCatalogue:
         self.next_producer_id = 0
         self.dropped_bytes = 0
         """Bytes at the end of the file that were ignored, because a write was not completed."""
-        self._size_bytes = 0  # size of the complete lines; 0 without a file of this version
-        self._changes = 0  # number of changes in the file
+        # The size of the complete lines; 0 without a file of this version.
+        self._size_bytes = 0
+        # The number of changes in the file.
+        self._changes = 0
         self._unwritten: list[str] = []
         if disk.exists(self._path):
             self._load()
@@ -132,7 +135,7 @@ class TopicCatalogue:
         elif kind == "deleting":
             self.deleting[value] = self.topics.pop(value)
         elif kind == "deleted":
-            self.deleting.pop(value, None)  # compaction may have removed the topic
+            self.deleting.pop(value, None)  # the topic is unknown if compaction has removed it
         elif kind == "next_producer_id":
             self.next_producer_id = int(value)
         elif kind == "group":
@@ -273,7 +276,7 @@ class TopicCatalogue:
         finally:
             file.close()
         self._disk.rename(temporary, self._path)
-        self._size_bytes = 0  # if the directory cannot be synced, the file is rewritten
+        self._size_bytes = 0  # if the sync below fails, the next write rewrites the file
         self._disk.sync_directory(self._path.rpartition("/")[0])
         self._size_bytes = size_bytes
         self._changes += len(entries) + len(deleting) + 1 - changes

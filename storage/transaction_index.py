@@ -90,7 +90,8 @@ class TransactionIndex:
     def add(self, entry: AbortedTxn) -> None:
         """Add a transaction that was just aborted."""
         self._pending.append(entry)
-        # A failure is not an error: the log has the marker, and the roll saves the index again.
+        # Ignore a failure: the log contains the marker, and the roll of the segment saves the
+        # index again.
         with suppress(OSError):
             self.save()
 

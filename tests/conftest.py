@@ -46,7 +46,7 @@ LONG = (
 ORDER = (TOGETHER, LONG, APART)
 """What a run begins with: what takes longest in one piece. Everything else fills the gaps."""
 
-# A third of the time of the collection would go to garbage collections, which find nothing.
+# Garbage collections would take a third of the time of test collection and find nothing.
 gc.disable()
 
 # Hypothesis has no deadline per example, because an example takes longer on a busy machine.

@@ -139,7 +139,7 @@ def flood(name: str, secured: Secured) -> Iterator[Synchronized[int]]:
 
 def _run(name: str, target: Target, done: Synchronized[int]) -> None:
     def count() -> None:
-        done.value += 1  # only this process writes the counter
+        done.value += 1  # no lock is needed, because only this process writes the counter
 
     async def run() -> None:
         await FLOODS[name](target, count)

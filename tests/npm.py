@@ -13,7 +13,8 @@ def library(name: str, version: str) -> Path:
     """Return the folder `node_modules` with a package of npm; download the package if needed."""
     folder = ROOT / f".{name}-{version}"
     complete = folder / ".complete"
-    with one_at_a_time():  # two npm processes at once would leave the folder incomplete
+    # A lock, because two concurrent npm processes would leave the folder incomplete.
+    with one_at_a_time():
         if not complete.exists():
             options = ["--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder)]
             command = ["npm", "install", *options, f"{name}@{version}"]

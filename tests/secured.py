@@ -125,8 +125,8 @@ class Secured:
                 settings[f"{prefix}.scram-sha-256.sasl.jaas.config"] = scram
                 settings[f"{prefix}.scram-sha-512.sasl.jaas.config"] = scram
                 settings[f"{prefix}.oauthbearer.sasl.jaas.config"] = self._jaas("OAUTHBEARER")
-                # Kafka enables OAUTHBEARER with unsecured tokens by default; our broker needs the
-                # setting.
+                # Kafka accepts unsecured tokens by default; this project's broker accepts them only
+                # with this setting.
                 settings[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = _UNSECURED
         settings["listener.name.mutual.ssl.client.auth"] = "required"
         return settings

@@ -228,7 +228,7 @@ _WITHOUT_CERTIFICATE = {
     "1.2": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
     "1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
 }
-# OpenSSL accepts these certificates, so our broker closes the connection after the handshake.
+# OpenSSL accepts these certificates, so this broker closes the connection after the handshake.
 _OTHERS = {
     "REQUIRED md5 1.2": Outcome("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "closed"),
     "REQUIRED md5 1.3": Outcome("SSLV3_ALERT_BAD_CERTIFICATE", "closed"),

@@ -100,7 +100,8 @@ def apply_all(
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
             yield
-        # No other request runs between this check and the writes, which have no `yield`.
+        # The plan is made once more, without a `yield` before the writes, so that no other request
+        # can change the configs in between.
         for number in list(planned):
             _renew(broker, resources[number], plan, planned, outcomes, number)
         yield from _write(broker, planned, outcomes)

@@ -189,7 +189,7 @@ def _counted(broker: Broker, asked: CreatableTopic) -> tuple[int, int]:
         )
     brokers = len(broker.topics.broker_ids)
     if replication_factor == -1:
-        # A default for a larger cluster must not make the creation fail on a smaller cluster.
+        # The default may exceed the number of brokers, because it was set for a larger cluster.
         replication_factor = min(broker.config.integer("default.replication.factor"), brokers)
     if replication_factor > brokers:
         raise _Refused(

@@ -47,7 +47,8 @@ def _described(
             error_code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, transactional_id=transactional_id
         )
     by_topic: dict[str, list[int]] = {}
-    # Kafka removes a partition once its marker is written (TransactionMetadata.removePartition).
+    # Kafka removes a partition from the transaction once its marker is written
+    # (TransactionMetadata.removePartition).
     for topic, partition in sorted(broker.transactions.pending_partitions(transactional_id)):
         by_topic.setdefault(topic, []).append(partition)
     topics: list[DescribedTransactionTopic] = []

@@ -98,7 +98,7 @@ def handle(broker: Broker, call: Call, request: ProduceRequest) -> Steps | None:
         steps = _append_all(broker, call, request, None)
     else:
         steps = _verify(broker, call, request, request.transactional_id)
-    # A single batch needs no scan: the append reports the same errors.
+    # A request with a single batch needs no scan, because the append finds the same errors.
     topics = request.topic_data
     if request.acks in _ACKS and len(topics) == 1 and len(topics[0].partition_data) == 1:
         return steps
@@ -233,7 +233,8 @@ def _append_all(
             if refusal is ErrorCode.NONE and request.acks not in _ACKS:
                 refusal = ErrorCode.INVALID_REQUIRED_ACKS
             if refusal is ErrorCode.NONE and topic is not None and topic.is_internal:
-                # As in Kafka, this check comes after the partition was added to the transaction.
+                # As in Kafka, this check is done only after the partition was added to the
+                # transaction.
                 is_allowed = call.client_id == ADMIN_CLIENT_ID
                 refusal = ErrorCode.NONE if is_allowed else ErrorCode.INVALID_TOPIC_EXCEPTION
             if refusal is ErrorCode.NONE:

@@ -213,16 +213,16 @@ def _plan(
         elif not 0 <= key[1] < broker.topics.partition_count(name):
             errors[key] = _failed(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif topic is None:
-            # The topic was recreated with another id, while the session still has its name. Kafka
-            # returns UNKNOWN_SERVER_ERROR, too.
+            # The session still refers to the topic by name, but the topic was recreated with
+            # another id. Kafka also returns UNKNOWN_SERVER_ERROR.
             errors[key] = _failed(key, ErrorCode.UNKNOWN_SERVER_ERROR)
             has_recreated = True
         else:
             wanted.append(key)
         yield
     reads_nothing = request.max_records == 0 or request.max_bytes == 0
-    # If the only topic was recreated, Kafka's fetch still waits on the partition of the deleted
-    # topic, and fails at the end of the wait.
+    # If all topics of the fetch were recreated, Kafka waits on the deleted partitions and returns
+    # the errors when the wait ends.
     only_waits = has_recreated and not wanted and not reads_nothing
     return FetchPlan(
         request, wanted, errors, _deadline_ms(broker, request), only_waits, reads_nothing

@@ -93,7 +93,8 @@ def _verify(
     version = call.caller.api_version
     adds = version >= TRANSACTIONS_V2_SINCE
     if not request.group_id:
-        broker.groups.submit(call, transactional)  # the group coordinator refuses an empty id
+        # The group coordinator will refuse the empty group id.
+        broker.groups.submit(call, transactional)
         return
     error = broker.groups.unavailable(request.group_id)
     if error is not ErrorCode.NONE:
@@ -133,7 +134,7 @@ def _is_open(broker: Broker, group_id: str, producer: ProducerIdAndEpoch) -> boo
     try:
         return partition is not None and partition.log.producers.has_open_transaction(*producer)
     except StorageError:
-        return True  # the append reports the error
+        return True  # no error here, because the append will report it
 
 
 def _answer(call: Call, response: OffsetCommitResponse) -> Steps:

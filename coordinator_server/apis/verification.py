@@ -105,7 +105,7 @@ class TransactionVerification:
         )
         producer_id, producer_epoch, _ = producer
         if self.partitions and self.producer_id != producer_id:
-            return  # one producer is verified; batches of other producers are refused later
+            return  # only one producer is verified; batches of other producers are refused later
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.partitions.append((partition.topic_name, partition.index))
 
@@ -132,7 +132,7 @@ class TransactionVerification:
             (partition.topic_name, partition.index),
         )
         if is_member:
-            # Verification failed for another partition of the request.
+            # The partition is in the transaction: verification failed only for another partition.
             return ErrorCode.NONE
         return self.error or ErrorCode.INVALID_TXN_STATE
 

@@ -288,7 +288,8 @@ class Client:
         try:
             return ClientConnection(address, self.settings)
         except ClientError as error:
-            self.nodes.pop(node_id, None)  # the broker may have a new address
+            # Forget the address, because the broker may have a new one.
+            self.nodes.pop(node_id, None)
             if self._warn is not None:
                 self._warn(node_id, address, error)
             raise

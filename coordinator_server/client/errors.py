@@ -35,7 +35,8 @@ class UnsupportedSettingError(ClientError):
 class TlsError(ClientError):
     """A TLS handshake that a retry cannot fix (Java's SslAuthenticationException).
 
-    Kafka has no error code for TLS; SASL_AUTHENTICATION_FAILED also ends a client.
+    Kafka has no error code for TLS. The code is SASL_AUTHENTICATION_FAILED, which clients do not
+    retry either.
     """
 
     def __init__(self, message: str) -> None:

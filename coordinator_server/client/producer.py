@@ -140,7 +140,7 @@ class Producer:
         self._send(list(self._batches))
 
     def _checked_size(self, record: Record) -> int:
-        """Return the maximum size of a record in a batch.
+        """Return the largest number of bytes that a record can take in a batch.
 
         Raises ClientError if the record is too large.
         """
@@ -338,7 +338,7 @@ class Producer:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             return None
         if code in _NEW_PRODUCER_ID and self._settings.is_idempotent:
-            # The broker has forgotten the producer: the retry needs a new producer id.
+            # The broker no longer knows the producer id, so the retry needs a new id.
             self._producer_id = NO_PRODUCER_ID
             return ClientError(ErrorCode.NETWORK_EXCEPTION, partition.error_message)
         return ClientError(code, partition.error_message)

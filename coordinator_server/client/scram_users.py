@@ -28,7 +28,10 @@ class Credential(NamedTuple):
 
 
 class ScramUser(NamedTuple):
-    """A user and the iteration counts by mechanism; UNKNOWN is a mechanism not known here."""
+    """A user and the iteration count of each mechanism.
+
+    The mechanism UNKNOWN stands for mechanisms that this client does not know.
+    """
 
     name: str
     iterations: dict[str, int]

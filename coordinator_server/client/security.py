@@ -191,7 +191,7 @@ def _read_token(
 def jaas_options(text: str) -> dict[str, str]:
     """Return the options of the login module in `sasl.jaas.config`.
 
-    Raises ClientError without the text, which has passwords.
+    Raises ClientError. The message does not quote the text, because the text contains passwords.
     """
     if not text.strip():
         return {}

@@ -115,7 +115,10 @@ class ShareFetcher:
         return acquired
 
     def close(self) -> None:
-        """Send acknowledgements and close all share sessions, which releases the other records."""
+        """Send all acknowledgements and close all share sessions.
+
+        The leaders then release the records that were not acknowledged.
+        """
         from protocol.apis.share_acknowledge import ShareAcknowledgeRequest
 
         for leader, session in self._sessions.items():

@@ -126,8 +126,8 @@ def _trust(context: ssl.SSLContext, store: CertificateStore) -> None:
         else:
             texts = _jks_trusted if content[:4] == MAGIC else _pkcs12_trusted
             context.load_verify_locations(cadata="".join(texts(store, content)))
-    except (OSError, ValueError, TypeError) as error:  # ssl.SSLError is an OSError
-        # Non-ASCII text in a PEM file raises TypeError.
+    # ssl.SSLError is an OSError. Non-ASCII text in a PEM file raises TypeError.
+    except (OSError, ValueError, TypeError) as error:
         raise _unreadable(store, error, "PEM certificates") from None
 
 

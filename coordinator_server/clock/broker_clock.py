@@ -130,7 +130,7 @@ class Clock(Protocol):
 
 
 class BrokerClock(Clock, Scheduler, Protocol):
-    """A clock with timers, which `call_later` sets in this clock's time."""
+    """A clock with timers; the delays of `call_later` are in the time of this clock."""
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
         """Like `call_later`, for periodic work.

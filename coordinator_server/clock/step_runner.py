@@ -76,8 +76,8 @@ class StepRunner:
         if self._is_closed:
             return
         if not self._waiting:
-            # Large requests create millions of objects without cycles. The garbage collector
-            # would traverse them repeatedly, for longer than a slice each time.
+            # Large requests create millions of objects without cycles. Each garbage collection
+            # would traverse these objects and block the event loop for longer than a slice.
             gc.disable()
         self._waiting.append(steps)
         self._schedule()

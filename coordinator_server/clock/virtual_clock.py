@@ -74,7 +74,7 @@ class VirtualClock:
 
     @property
     def offset_ms(self) -> int:
-        """Difference to the machine's clock; negative if this clock is behind, after a freeze."""
+        """The time of this clock minus the machine's time, in ms; negative after a freeze."""
         return self.now_ms() - self._machine.now_ms()
 
     def freeze(self) -> None:
@@ -121,8 +121,8 @@ class VirtualClock:
                 self._maintenance_from_ms = now_ms + self.maintenance_pause_ms
                 due += maintenance
         for timer in due:
-            # Schedule each timer on the event loop, so that an exception in one timer does not stop
-            # the others.
+            # Schedule each timer on the event loop, so that an exception in one timer does not
+            # prevent the other timers from firing.
             self._machine.call_soon(timer.fire)
         return len(due)
 
@@ -146,9 +146,9 @@ class VirtualClock:
         return timer
 
     def _set_alarm(self) -> None:
-        """Set the machine's timer for the next timer.
+        """Set a timer of the machine's clock for the next timer of this clock.
 
-        A frozen clock sets it only for a due timer.
+        While this clock is frozen, the timer is set only for a timer that is already due.
         """
         if self._alarm is not None:
             self._alarm.cancel()

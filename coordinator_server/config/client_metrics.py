@@ -1,7 +1,7 @@
 """Subscriptions to client metrics (KIP-714): resources of type CLIENT_METRICS and their configs.
 
-A subscription sets the metrics by prefix, the push interval, and the clients that push. It is
-stored in the data directory. Source: ClientMetricsConfigs.
+A subscription selects metrics by prefix, the push interval, and the clients that push metrics.
+Subscriptions are stored in the data directory. Source: ClientMetricsConfigs.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ClientMetricsConfigs:
         return list(self._catalogue.client_metrics)
 
     def set(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        """Replace the configs of subscriptions; they must be valid. Raises StorageError."""
+        """Replace the configs of subscriptions; the configs must be valid. Raises StorageError."""
         self._catalogue.put_client_metrics(configs)
         for name in configs:
             self._parsed.pop(name, None)

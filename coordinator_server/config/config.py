@@ -21,7 +21,7 @@ from coordinator_server.config.typos import LISTENER_PREFIX, describe_unknown, m
 from storage.config_def import InvalidValueError, Kind, Problem, Setting, Value, parse
 from storage.topic_settings import TOPIC_SETTINGS
 
-# Error messages, by kind of problem.
+# The text of the error message for each kind of problem.
 _WORDS = {
     Problem.NOT_A_BOOLEAN: "{name}: {text!r} is neither true nor false",
     Problem.NOT_A_NUMBER: "{name}: {text!r} is not a number of type {kind}",
@@ -180,8 +180,9 @@ class Config:
     def topic_default(self, topic_config: str) -> Value:
         """Return the default of a topic config, such as "retention.ms".
 
-        Of settings in several units the finest that is set is used: ms, then minutes, then hours.
-        -1 stays -1 in every unit (Kafka's KafkaConfig.logRetentionTimeMillis).
+        If a broker setting exists in several units, the finest unit that is set takes precedence:
+        ms, then minutes, then hours. -1 stays -1 in every unit (Kafka's
+        KafkaConfig.logRetentionTimeMillis).
         """
         row = TOPIC_SETTINGS[topic_config]
         for source in row.sources:

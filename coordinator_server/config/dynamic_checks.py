@@ -76,7 +76,7 @@ class ListedNames:
         self._left = MOST_LISTED_CHARACTERS
 
     def add(self, name: str) -> None:
-        """Add a name if there is room."""
+        """Add a name, or "..." if the list is full; later names are dropped."""
         if self._left > 0:
             self._left -= len(name) + 2
             self.names.append(name if self._left > 0 else "...")

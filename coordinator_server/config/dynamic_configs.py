@@ -178,7 +178,10 @@ class DynamicConfigs:
             yield from self.set(changed)
 
     def _follow(self) -> Steps:
-        """Apply the stored configs to the brokers, even if they change between the steps."""
+        """Apply the stored configs to the brokers.
+
+        If the stored configs change between the steps, the changes are applied as well.
+        """
         for node_id, config in self._configs.items():
             while (texts := self._texts(node_id)) != config.dynamic:
                 layers = Layers(config, *texts)

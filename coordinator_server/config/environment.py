@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-# Variables of Kafka's image that are not broker settings: JVM, logging, storage tool.
+# Variables that Kafka's image uses for the JVM, logging and the storage tool, not as broker
+# settings.
 IMAGE_VARIABLES = (
     "KAFKA_HEAP_OPTS",
     "KAFKA_OPTS",
@@ -17,7 +18,8 @@ IMAGE_VARIABLES = (
     "KAFKA_TOOLS_LOG4J_LOGLEVEL",
     "KAFKA_VERSION",
     "KAFKA_HOME",
-    # Variables of Kafka's images for secured listeners; see container/image_variables.py.
+    # Variables of Kafka's images for secured listeners. container/image_variables.py translates
+    # them to broker settings.
     "KAFKA_SSL_KEYSTORE_FILENAME",
     "KAFKA_SSL_KEYSTORE_CREDENTIALS",
     "KAFKA_SSL_KEY_CREDENTIALS",

@@ -49,7 +49,7 @@ def describe() -> str:
 
 
 def _change(name: str) -> str:
-    """Return where a setting can change at run time."""
+    """Return the scope of run-time changes of a setting: "broker", "broker, all", or ""."""
     if name in ONLY_PER_BROKER:
         return "broker"
     return "broker, all" if name in DYNAMIC else ""

@@ -244,7 +244,10 @@ def _variable(setting: str) -> str:
 
 
 def _bitnami_file(name: str) -> str:
-    """Return the path of a file in the first directory that has it, or in the first directory."""
+    """Return the path of a file in the first directory that contains the file.
+
+    If no directory contains the file, the path in the first directory is returned.
+    """
     paths = [os.path.join(directory, name) for directory in BITNAMI_DIRECTORIES]
     return next(filter(os.path.isfile, paths), paths[0])
 

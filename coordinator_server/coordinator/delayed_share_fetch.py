@@ -103,7 +103,8 @@ class DelayedShareFetch(KeyedOperation):
             yield from self._leave_out(unread)
         is_enough = yield from self._is_enough()
         if not is_enough and self._targets is not targets:
-            # A partition has changed since `_leave_out`; its topic may be deleted. Use all again.
+            # A partition has changed since `_leave_out`, and its topic may be deleted. Try again
+            # with all partitions.
             self._targets = targets
             is_enough = yield from self._is_enough()
         if not is_enough and max_wait_ms > 0:

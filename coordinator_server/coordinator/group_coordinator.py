@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from protocol.apis.list_groups import ListedGroup
     from protocol.control_record import EndTransaction
 
-# Number of groups whose offsets expire before the event loop runs other work.
+# Number of groups processed per step when offsets expire; other work runs between the steps.
 _EXPIRED_PER_STEP = 100
 
 
@@ -281,7 +281,8 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             return
         group_ids = self._in_transaction.get((index, end.producer_id), ())
         for task in [self.tasks[group_id] for group_id in group_ids if group_id in self.tasks]:
-            if task.is_draining:  # a response callback of this task called this method
+            # A callback of this task called this method, so retry when the task is done.
+            if task.is_draining:
                 self.clock.call_soon(partial(self.end_transaction, index, end, done))
                 return
             if not task.settle():

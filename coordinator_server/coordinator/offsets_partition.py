@@ -191,7 +191,8 @@ class RecordsBuilder:
         """Add the records of one write."""
         if isinstance(records, OffsetRecords):
             least_bytes = len(records) * (LEAST_OFFSET_BYTES + len(records.group_id))
-            if least_bytes > self._left_bytes:  # reject far too large writes without encoding them
+            # Refuse a far too large write without encoding its records.
+            if least_bytes > self._left_bytes:
                 self.is_full = True
                 return
         layout = records.layout if isinstance(records, OffsetRecords) else None

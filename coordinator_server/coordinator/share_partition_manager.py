@@ -305,7 +305,7 @@ class SharePartitionManager:
         known = self._timers.get(share_partition)
         if known is not None:
             if known[0] <= due_ms:
-                return  # keep the earlier timer: it may fire too early, which does no harm
+                return  # keep the earlier timer: an early `_expire` does no harm
             known[1].cancel()
         delay_ms = max(due_ms - self._clock.now_ms(), 0)
         timer = self._clock.call_later(delay_ms / 1000, partial(self._expire, share_partition))

@@ -182,7 +182,7 @@ class GroupTask:
         """Empty the mailbox and return its operations."""
         operations = list(self._mailbox or ())
         if self._mailbox is not None:
-            self._mailbox.clear()  # keep the deque object: a caller up the stack may use it
+            self._mailbox.clear()  # keep the object: `_drain_until_large` may be using it
         return operations
 
     def _wake(self) -> None:
@@ -225,7 +225,7 @@ class GroupTask:
             while mailbox and len(applied) < OPERATIONS_PER_TURN:
                 operation = mailbox.popleft()
                 if operation.sees_deadlines and self._is_due(now_ms):
-                    self._settle(now_ms, is_last=False)  # before timers run, replay earlier records
+                    self._settle(now_ms, is_last=False)  # replay earlier records before timers run
                     mailbox.appendleft(operation)
                     operation = EXPIRE_TIMERS
                 if operation.is_large:
@@ -237,7 +237,7 @@ class GroupTask:
                 else:
                     self._apply(operation, now_ms)
                     if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
-                        self._settle(now_ms)  # replay these records before the next operation
+                        self._settle(now_ms)  # the next operation must see the new state
                 if self._large is not None:
                     applied.pop()
                     break
@@ -250,7 +250,7 @@ class GroupTask:
         if not self._mailbox:
             self._mailbox = None
         elif self._large is None:
-            self._wake_later()  # OPERATIONS_PER_TURN reached, or operations added by callbacks
+            self._wake_later()  # the limit per turn is reached, or callbacks added operations
         return self._large
 
     @property

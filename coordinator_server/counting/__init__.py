@@ -1,4 +1,4 @@
-"""Counts for metrics that are no state: requests, connections, rebalances.
+"""Counts requests, connections and rebalances for the metrics.
 
-Nothing here is imported without a control server.
+This package is imported only by a process with a control server.
 """

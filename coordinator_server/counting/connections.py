@@ -33,7 +33,8 @@ class ApiUse:
     """The requests of one connection to one API at one version.
 
     The first fields have the requests since the last call of `settle`, as in `ApiTraffic`. The
-    fields from `requests` on have all requests before it, for the description of the connection.
+    fields from `requests` on have all requests up to that call, for the description of the
+    connection.
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class ApiUse:
         """The number of each error code other than NONE; the most recent code is the last."""
 
     def count_shared(self, response: Message) -> None:
-        """Count the error codes of a response that later requests may also get."""
+        """Count the error codes of a response object that later requests may share."""
         codes, errors = self.traffic.codes_of_shared(response)
         self.codes += codes
         for code, number in errors.items():
@@ -106,10 +107,11 @@ _NO_USE = cast("ApiUse", SimpleNamespace(traffic=None))
 
 
 class CountedConnection(Connection):
-    """A connection with its number, its age and its use.
+    """A connection that counts its requests, with its number and its age.
 
-    `last_request_s` is the time of the last request, in seconds of perf_counter, None before the
-    first request. `use` counts this request: a connection serves one request at a time.
+    `last_request_s` is the time of the last request in seconds of perf_counter, or None before the
+    first request. `use` is the ApiUse that counts this request: a connection serves one request at
+    a time.
     """
 
     __slots__ = (
@@ -137,7 +139,10 @@ class CountedConnection(Connection):
 
     @property
     def last_request_at_ms(self) -> int | None:
-        """When the last request arrived, by the machine's clock."""
+        """The arrival time of the last request in ms, by the machine's clock.
+
+        None before the first request.
+        """
         if self.last_request_s is None:
             return None
         return self.opened_at_ms + round((self.last_request_s - self._opened_s) * 1000)
@@ -153,15 +158,16 @@ class CountedConnection(Connection):
         self.settle()
         self.uses.clear()
         if self.use is not _NO_USE:
-            self.use = self.use.traffic.late  # counts a response that is due later
+            # The response to the last request may still come; it is then counted as late.
+            self.use = self.use.traffic.late
 
     @property
     def use_in_progress(self) -> ApiUse | None:
-        """The use that will count the request in progress; None without such a request."""
+        """The ApiUse that will count the request in progress; None if no request is in progress."""
         return self.use if self.use is not _NO_USE and self.answer_is_due else None
 
     def use_of(self, traffic: ApiTraffic) -> None:
-        """Count the request that begins in the use of its API."""
+        """Select the ApiUse that will count the request of this API that has just arrived."""
         use = traffic.late if self.closed else self.uses.get(traffic)
         if use is None:
             use = self.uses[traffic] = ApiUse(traffic)
@@ -174,7 +180,10 @@ class CountedConnection(Connection):
 
 
 class ClosedConnection:
-    """What is known of a client that has closed its connection; the fields are as before."""
+    """The requests and the client of a closed connection.
+
+    The fields have the same meaning as in CountedConnection.
+    """
 
     use_in_progress = None
 
@@ -194,7 +203,7 @@ class ClosedConnection:
         self.topics_written = connection.topics_written
 
     def settle(self) -> None:
-        """Do nothing: the requests are counted."""
+        """Do nothing, because the requests have already been added to the counts of the broker."""
 
 
 def noting_topics(spec: ApiSpec, handle: Handler[Any]) -> Handler[Any]:

@@ -1,8 +1,9 @@
 """Counts of requests, connections and rebalances since the start, kept only with metrics.
 
 Kafka: RequestMetrics, Selector.SelectorMetrics, GroupCoordinatorMetrics. The counts are plain
-numbers, because a locked object of prometheus_client costs more than a whole count here. A scrape
-turns them into metrics (`collect`). State is not counted, but read by the scrape.
+numbers, because updating a locked object of prometheus_client costs more than all counting here. A
+scrape turns the numbers into metrics (`collect`). State, such as the number of groups, is not
+counted but read by the scrape.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ class BrokerCounts:
         if expired:
             self.removed_members[kind, Absence.SESSION_EXPIRED.value] += expired
         for dropped in rebalance.dropped:
-            if dropped.why is not Absence.SESSION_EXPIRED:  # counted as a cause
+            # Expired members were counted above, by cause.
+            if dropped.why is not Absence.SESSION_EXPIRED:
                 self.removed_members[kind, dropped.why.value] += 1
 
 

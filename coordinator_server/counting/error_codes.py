@@ -1,6 +1,6 @@
 """Counts the error codes of a response (Kafka: AbstractResponse.errorCounts).
 
-The places of error codes are found once per API and version, from the message's schema.
+The fields that hold error codes are found once per API and version, from the schema.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _STEP_ITEMS = 1000
 
 
 class ErrorCodes:
-    """The places of error codes in one type of message at one version.
+    """The fields with error codes in one message type at one version.
 
-    `own` is the name of the message's error code, or None, and `arrays` are its arrays of messages
-    with error codes.
+    `own` is the name of the message's own error code field, or None. `arrays` are the arrays of
+    messages with error codes.
     """
 
     __slots__ = ("arrays", "own")
@@ -42,7 +42,7 @@ class ErrorCodes:
     def count(self, message: Any, errors: dict[int, int]) -> int:
         """Add the codes other than NONE to `errors`; return the number of all codes.
 
-        A counted code becomes the last one of `errors`.
+        Each counted code is moved to the end of `errors`, so the last key is the code counted last.
         """
         number = 0
         if self.own is not None:

@@ -1,9 +1,9 @@
 """Counts the requests of one broker by API and version: number, bytes, error codes and latency.
 
 Kafka: RequestMetrics. The Dispatcher asks for a class of calls when it binds an API, so a broker
-without metrics runs none of this code. A call counts its request in its connection, see
-`connections`. Latency is the time from the decoded request to the encoded
-response; for requests that are decoded in steps it includes decoding.
+without metrics runs none of this code. A call counts its request in its connection (see
+`connections`). The latency is the time from the decoded request to the encoded response. If a
+request is decoded in steps, the latency includes the decoding.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ class ApiTraffic:
         """Requests that were answered after their connections had ended."""
 
     def codes_of_shared(self, response: Message) -> tuple[int, dict[int, int]]:
-        """Return the number of codes in a response that several requests share, and its errors."""
+        """Return the number of error codes in a response that requests share, and its errors.
+
+        The errors are the number of each code other than NONE.
+        """
         if self.shared is not response:
             self.shared_errors = {}
             self.shared_codes = self.places.count(response, self.shared_errors)
@@ -107,7 +110,7 @@ class ApiTraffic:
         return counts
 
     def histogram(self) -> Buckets:
-        """Return the latencies."""
+        """Return the latencies of all requests as a histogram."""
         buckets = Buckets(REQUEST_BOUNDS_S)
         buckets.counts, buckets.total = list(self.latencies), self.latency_s
         return buckets
@@ -176,7 +179,7 @@ class _Counted(Call):
         self._count(body_bytes, errors).codes += codes
 
     def _count(self, body_bytes: int, errors: dict[int, int]) -> ApiUse:
-        """Count a request, and return the use of its connection."""
+        """Count a request, and return the ApiUse in which it was counted."""
         use = self.connection.use
         latency_s = perf_counter() - self.began_s
         bucket = bisect_left(REQUEST_BOUNDS_S, latency_s)
@@ -204,7 +207,7 @@ class CountedCall(_Counted):
         request: Message,
         is_large: bool,
     ) -> None:
-        # A copy of Call.__init__, like `reply`.
+        # This is a copy of Call.__init__: calling it would cost as much as the whole count.
         self._dispatcher = dispatcher
         self._binding = binding
         self.connection = connection

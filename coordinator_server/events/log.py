@@ -168,7 +168,7 @@ class EventLog:
 
     def _open(self) -> Any:
         structlog = _structlog()
-        # sys.stderr is None if the process was started with standard error closed.
+        # sys.stderr is None if the process was started with its standard error closed.
         stream = self._stream or sys.stderr or open(os.devnull, "w")  # noqa: SIM115
         renderer: Any
         if self._format == "json":

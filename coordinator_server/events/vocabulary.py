@@ -28,7 +28,7 @@ class EventType(NamedTuple):
     kind: tuple[str, ...] = ()
 
 
-_OF_GROUP = 50  # a working group emits fewer events in ten seconds
+_OF_GROUP = 50  # the limit for events of groups: a healthy group emits fewer events per period
 
 VOCABULARY: dict[str, EventType] = {
     # the process

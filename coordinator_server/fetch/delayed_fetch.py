@@ -136,7 +136,8 @@ class DelayedFetch(KeyedOperation):
         topics = self._broker.topics
         rights = self._call.rights
         may_read = rights.allows if rights.is_restricted else None
-        later: list[_PartitionResult] = []  # results placed after unknown topic ids in the response
+        # Results that come after the unknown topic ids in the response.
+        later: list[_PartitionResult] = []
         for target in self._context.targets:
             topic = None
             if not isinstance(target.topic, bytes):
@@ -224,7 +225,8 @@ class DelayedFetch(KeyedOperation):
                 continue
             if self._min_bytes <= 1:
                 return True
-            # Retention may have shrunk the log; the fetch then waits until its deadline.
+            # Retention may have removed records since the first read, so the difference can be
+            # negative. The fetch then waits until its deadline.
             new_bytes = log.bytes_below(end) - before.readable_bytes
             bytes_there += min(max(new_bytes, 0), target.max_bytes)
         return bytes_there >= self._min_bytes
@@ -389,7 +391,8 @@ class DelayedFetch(KeyedOperation):
             yield from self._name_leaders(response)
         self._call.reply(response)
         for done in (results, self._unknown, self._to_read, context.targets):
-            while isinstance(done, list) and len(done) > MANY_PARTITIONS:  # free the list in steps
+            # Free a large list in steps, because freeing it at once would block the event loop.
+            while isinstance(done, list) and len(done) > MANY_PARTITIONS:
                 del done[-MANY_PARTITIONS:]
                 yield
 

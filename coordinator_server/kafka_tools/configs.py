@@ -354,7 +354,8 @@ def _exists(client: Client, kind: str, name: str) -> bool:
         client.call("describeCluster", lambda: client.metadata([]))
         return not name or int(name) in client.nodes
     if kind == "groups" and _with_settings(client, GROUP) is None:
-        return True  # Kafka's tool assumes that the group exists if the broker cannot list groups
+        # The broker cannot list group configs; Kafka's tool then assumes that the group exists.
+        return True
     if kind == "topics":
         return any(topic.name == name for topic in known_topics(client, name))
     return name in _all_names(client, kind)

@@ -79,7 +79,7 @@ def stopped_by_signals(act: Callable[[], None]) -> Iterator[Stop]:
 
     A second signal has its usual effect.
 
-    `act` runs in the signal handler, between any two steps of the tool.
+    `act` runs in the signal handler, possibly between any two instructions of the tool.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():

@@ -172,9 +172,10 @@ def _check_arguments(options: Options) -> None:
 
 
 def _properties(options: Options) -> dict[str, str] | None:
-    """Return the consumer's settings; print a message and return None if the reset contradicts.
+    """Return the consumer's settings, or None if --from-beginning contradicts auto.offset.reset.
 
-    Raises UsageError for options that exclude each other, and for invalid properties.
+    In that case a message is printed. Raises UsageError for options that exclude each other, and
+    for invalid properties.
     """
     from_file = file_properties(options, "command-config", "consumer.config")
     names = ("command-property", "consumer-property")
@@ -332,7 +333,7 @@ def _consume(
         subscribe(consumer, options)
     timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
     counter = _Counter()
-    sys.stdout.flush()  # records bypass the text layer of sys.stdout
+    sys.stdout.flush()  # the records bypass sys.stdout's text layer, so flush it first
     with ended_by_sigterm():
         try:
             limit = options.integer("max-messages")

@@ -121,7 +121,7 @@ def run(options: Options) -> int:
         log_error("Unknown error when running consumer: ", error, _LOGGER)
         return 1
     code = 0
-    sys.stdout.flush()  # records bypass the text layer of sys.stdout
+    sys.stdout.flush()  # the records bypass sys.stdout's text layer, so flush it first
     with stopped_by_signals(lambda: None) as stop:
         timeout_s = None if timeout_ms is None or timeout_ms < 0 else timeout_ms / 1000
         try:

@@ -243,7 +243,7 @@ def _data(kind: type[Message], data: bytes, side: str, offset: int) -> dict[str,
     from protocol.codec import decoder
     from protocol.json_form import to_json
 
-    # A key has its record type where a value has its version; keys have only one version.
+    # A key begins with its record type, a value with its version. Keys have only version 0.
     number = _leading_int16(data, side, offset)
     version = 0 if side == "key" else number
     try:

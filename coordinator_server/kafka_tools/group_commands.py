@@ -71,7 +71,8 @@ def connect_for_groups(options: Options) -> Client:
     try:
         client = connect(options, settings=ClientSettings(default_api_timeout_ms=timeout_ms))
     except ToolError as error:
-        if error.java_class.startswith("java."):  # fails if the properties file cannot be read
+        # A Java exception: the properties file cannot be read.
+        if error.java_class.startswith("java."):
             raise_wrapped(error, RUNTIME)
         raise
     # As in Kafka, `--timeout` takes precedence over the properties file.

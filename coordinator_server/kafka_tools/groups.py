@@ -62,7 +62,9 @@ def run(options: Options) -> int:
     options.excludes("streams", "consumer", "group-type", "protocol", "share")
     config = options.value("command-config")
     if config is not None:
-        read_properties(config)  # the handler below does not catch errors in the properties file
+        # Report an unreadable properties file here, because the handler below does not catch this
+        # error.
+        read_properties(config)
     try:
         with closing(connect(options)) as client:
             groups = [group for group in list_all_groups(client) if _is_wanted(group, options)]

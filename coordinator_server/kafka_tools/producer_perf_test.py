@@ -358,7 +358,7 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
         illegal_argument("File does not exist or empty file provided.")
     delimiter = re.sub(r"\\([nrt\\])", lambda match: _ESCAPES[match[1]], options.payload_delimiter)
     listed = path.read_bytes().decode(errors="replace").split(delimiter)
-    if not listed[-1]:  # drop the empty text after the last delimiter
+    if not listed[-1]:  # drop the empty text after the final delimiter
         listed.pop()
     print(f"Number of records read: {len(listed)}")
     return _chosen(chance, [text.encode() for text in listed])

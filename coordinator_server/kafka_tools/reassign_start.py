@@ -318,7 +318,7 @@ def _place_one(racks: list[_Rack], offset: int, turn: int, replicas: int) -> lis
     index, used = offset, first
     while len(brokers) < replicas:
         if index == used:
-            used = -1  # the leader's rack already has a replica: skip it once
+            used = -1  # skip the leader's rack once, because this rack already has a replica
         else:
             broker = racks[index].next(turn)
             if broker is not None:

@@ -84,7 +84,8 @@ def _replicas_of(described: list[list[int]] | ClientError, index: int) -> list[i
     count = len(described)
     if index > count:
         return []
-    if not 0 <= index < count:  # Kafka's tool accepts the index one past the last partition
+    # Kafka's own check above lets a negative index and `index == count` pass.
+    if not 0 <= index < count:
         text = f"Index {index} out of bounds for length {count}"
         raise ToolError("java.lang.IndexOutOfBoundsException", text)
     return described[index]

@@ -96,7 +96,8 @@ def read_moves(text: str) -> Plan:
 
 def read_topics(text: str, broker_list: str) -> tuple[list[str], list[int]]:
     """Parse a topics file and a broker list. Raises ToolError."""
-    # Java's String.split drops empty parts at the end, unless the text has no comma at all.
+    # As in Java's String.split, empty parts at the end are dropped. A text without a comma is one
+    # part, even if it is empty.
     parts = broker_list.rstrip(",").split(",") if broker_list.strip(",") or not broker_list else []
     brokers = [parse_integer(part) for part in parts]
     twice = numbers_in_hash_order(_repeated(brokers))

@@ -134,13 +134,15 @@ class RecordConsumer:
     def close(self) -> None:
         """Commit the positions, leave the group and close the client."""
         for piece in self._ready:
-            # Kafka's tool seeks back to unprinted records, and a seek resets the leader epoch.
+            # Kafka's tool seeks back to the first record that was not printed; this seek resets
+            # the leader epoch.
             unread = next((item for item in piece if item.record is not None), None)
             if unread is not None:
                 self._epochs[unread.partition] = -1
         try:
             if self._settings.is_auto_commit:
-                # If the commit fails after a rebalance, another member reads the records again.
+                # After a rebalance the commit may fail. Another member then reads the records
+                # again.
                 with suppress(ClientError):
                     self.commit(self._positions)
             if self._membership is not None:
@@ -189,8 +191,8 @@ class RecordConsumer:
             return False
         interval_s = self._settings.auto_commit_interval_ms / 1000
         if self._settings.is_auto_commit and time.monotonic() > self._committed_at_s + interval_s:
-            # Do not retry a failed commit: the next commit includes these offsets, and the
-            # heartbeat reports a rebalance.
+            # Do not retry a failed commit, because the next commit includes these offsets. A
+            # rebalance is reported by the heartbeat.
             with suppress(ClientError):
                 self.commit(self._positions)
         return True
@@ -198,8 +200,8 @@ class RecordConsumer:
     def _rejoin(self) -> None:
         """Revoke all partitions and rejoin with the current subscription."""
         if self._settings.is_auto_commit and self._membership is not None:
-            # The commit fails if a rebalance completed without this member. Records since the last
-            # commit are then read again.
+            # The commit fails if a rebalance completed without this member. The records since the
+            # last commit are then read again.
             with suppress(ClientError):
                 self.commit(self._positions)
         if self._membership is not None:

@@ -227,7 +227,7 @@ def _reset(client: Client, options: Options) -> None:
     except ClientError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise _RefusedError(str(error)) from None
-        state = DEAD  # a reset of offsets creates the group
+        state = DEAD  # a missing group counts as DEAD, because a reset of offsets creates it
     if state not in ("Empty", DEAD):
         raise _RefusedError(f"Share group '{name}' is not empty.")
     plan = _move(client, options, name)

@@ -67,7 +67,7 @@ OPTIONS = (
 
 
 def check_parsed(options: Options) -> None:
-    """Raise OptionsError for options that are not available with the others."""
+    """Raise OptionsError for options that are only available with other options."""
     check_available(options, _AVAILABLE)
 
 

@@ -252,7 +252,7 @@ def _create(client: Client, options: Options) -> None:
         return
     if result.error_code == ErrorCode.INVALID_CONFIG and "Invalid value " in (
         result.error_message or ""
-    ):  # Kafka's tool validates the topic configs itself, by the broker's rules
+    ):  # Kafka's tool validates topic configs before it sends the request
         name = "org.apache.kafka.common.config.ConfigException"
         raise ToolError(name, result.error_message)
     check(result.error_code, result.error_message)

@@ -270,7 +270,7 @@ def _find_hanging(client: Client, options: argparse.Namespace) -> None:
 
 
 def _partitions(client: Client, options: argparse.Namespace) -> list[Partition]:
-    """Return the partitions to inspect: the named one, or those of a topic or a broker."""
+    """Return the partitions to inspect: the given one, or all partitions of a topic or a broker."""
     if options.partition is not None:
         return [(options.topic, options.partition)]
     topics = None if options.topic is None else [options.topic]

@@ -133,7 +133,7 @@ def describe_producers(client: Client, partition: Partition, node_id: int | None
     def ask(asked_id: int) -> Any:
         described = client.ask(request, asked_id).topics[0].partitions[0]
         code = ErrorCode(described.error_code)
-        # Retrying does not help if the broker was chosen by id and is not the leader.
+        # If the broker was chosen by id and does not lead the partition, a retry cannot help.
         is_final = code is ErrorCode.NOT_LEADER_OR_FOLLOWER and node_id is not None
         check(0 if is_final or not code.retriable else code)
         return described
@@ -262,9 +262,10 @@ def _coordinator(client: Client, transactional_id: str) -> Lookup:
 
 
 def _known_node(client: Client, node_id: int) -> int:
-    """Return the node id if Metadata has it.
+    """Return the node id if the broker is in the cluster.
 
-    Kafka's client waits for an unknown broker as it waits for a leader.
+    Raises ClientError (LEADER_NOT_AVAILABLE) for an unknown broker, so that `call` retries, like
+    Kafka's client.
     """
     if node_id not in client.nodes:
         client.metadata([])

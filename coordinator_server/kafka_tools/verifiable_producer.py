@@ -198,7 +198,8 @@ def _throttle(
     while True:
         if producer.wait_s() == 0:
             producer.send_due()
-        # As in Kafka's tool, a throughput of 0 sends one record and then waits for a signal.
+        # As in Kafka's tool, a throughput of 0 sends one record and then waits until the process
+        # is stopped.
         rest_s = _LONGEST_SLEEP_S if throughput == 0 else due_s - time.time()
         if rest_s <= 0 or is_stopped():
             return

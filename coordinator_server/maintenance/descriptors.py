@@ -1,4 +1,4 @@
-"""The file descriptor limit of the process, and the share of the logs."""
+"""The file descriptor limit of the process, and the limit of open log files."""
 
 from __future__ import annotations
 

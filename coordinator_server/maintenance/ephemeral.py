@@ -64,7 +64,7 @@ def remove_left_behind(disk: Disk, parent: Path, now_s: float | None = None) -> 
             continue
         if lock is None:
             continue
-        lock.release()  # Windows cannot remove open files, so the directory stays
+        lock.release()  # release the lock first: Windows cannot remove an open lock file
         shutil.rmtree(directory, ignore_errors=True)
         removed += 1
         if removed == _MOST_AT_ONCE:

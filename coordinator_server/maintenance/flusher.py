@@ -32,7 +32,7 @@ class Loop(Protocol):
     """The methods of an event loop by which threads report their results."""
 
     def is_closed(self) -> bool:
-        """Return whether the loop runs no callbacks any more."""
+        """Return whether the event loop is closed and runs no more callbacks."""
 
     def call_soon_threadsafe(self, callback: Callable[..., None], /, *args: object) -> object:
         """Call back in the thread of the event loop."""

@@ -106,7 +106,8 @@ class MaintenanceScheduler:
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
         self._own_logs: OwnLogs | None = None
-        # Remaining steps of the frequent work and of a round. Frequent work runs first.
+        # `_frequent`: remaining steps of the frequent work, which runs first. `_round`: remaining
+        # steps of the current round.
         self._frequent: Iterator[Step] | None = None
         self._round: Iterator[Step] | None = None
         self._ended_s = timer_s()
@@ -127,7 +128,7 @@ class MaintenanceScheduler:
 
     @property
     def _interval_ms(self) -> int:
-        """The current time between rounds; the settings may change."""
+        """The time between two rounds in ms, by the current settings."""
         return min(self._config.integer("log.cleaner.backoff.ms"), self._retention_interval_ms)
 
     def settings_changed(self) -> None:
@@ -213,7 +214,8 @@ class MaintenanceScheduler:
 
         own_logs = self._own_logs = self._own_logs or OwnLogs(self._logs)
         if self._round is None and now_ms >= self._round_due_ms:
-            self._frequent_due_ms = now_ms + FREQUENT_MS  # a round includes the frequent work
+            # The round includes the frequent work, so postpone that.
+            self._frequent_due_ms = now_ms + FREQUENT_MS
             if not own_logs.are_open:
                 self._own_logs_due_ms = now_ms + FREQUENT_MS
             self._round_due_ms = now_ms + self._interval_ms
@@ -243,7 +245,7 @@ class MaintenanceScheduler:
             self._frequent = chain(*frequent)
 
     def report_recovery(self) -> None:
-        """Log the truncations by recovery in logs that were opened since the last call."""
+        """Log each truncation that recovery did in logs opened since the last call."""
         reports = self._logs.recovery_reports
         for report in reports:
             LOG.emit(
@@ -317,10 +319,12 @@ class MaintenanceTimer:
         delay_ms: float = FAILED_MAINTENANCE_DELAY_MS
         try:
             delay_ms = self._maintained.maintenance_step()
-        except OSError as error:  # for example, an import found no free file descriptor
+        # For example, an import failed because no file descriptor was free.
+        except OSError as error:
             LOG.emit("log.failed", reason=f"maintenance is interrupted: {error}")
         finally:
-            # Pauses within a round use the machine's clock, the time between rounds the broker's.
+            # The next step within a round is timed by the machine's clock. The next round is timed
+            # by the broker's clock, which may be virtual.
             is_working = self._maintained.is_in_maintenance
             call = self._machine_clock.call_later if is_working else self._clock.call_maintenance
             self._timer = call(delay_ms / 1000, self.start)

@@ -1,7 +1,7 @@
 """Collects the metrics of a cluster in steps: counts, and state that is read now.
 
-Groups, partitions and connections are listed at the first step that needs them. What ends between
-two steps may be in some metrics of a scrape and missing in others.
+Groups, partitions and connections are listed at the first step that needs them. If one of them ends
+between two steps, it may be in some metrics of a scrape and missing in others.
 """
 
 from __future__ import annotations
@@ -250,7 +250,8 @@ def _connections(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
     for node_id, server in tuple(cluster.servers.by_id.items()):
         for listener in server.addresses:
             is_open[node_id, listener.name] = closed[node_id, listener.name] = 0
-        # Both counts are of the same step, or a connection that ends meanwhile would be in both.
+        # Take both counts in one step. Otherwise a connection that ends in between would be
+        # counted as open and as closed.
         for connection in server.connections.open_connections():
             is_open[node_id, connection.listener_name] += 1
         for name, count in counts.of(node_id).closed_connections.items():
@@ -265,7 +266,8 @@ def _connections(cluster: Cluster, counts: Counts) -> Iterator[Metric | None]:
         closed[key] += 0
     accepted: dict[tuple[int, str], int] = {}
     for key in closed:
-        # The connections of a broker that is being stopped are neither open nor closed for a while.
+        # While a broker stops, its connections are neither open nor closed for a while, so do not
+        # let the total fall.
         most = counts.of(key[0]).accepted_connections
         most[key[1]] = accepted[key] = max(most[key[1]], is_open[key] + closed[key])
     yield from numbers("coordinator_connections", is_open.items())

@@ -91,7 +91,8 @@ def lag_at(
 ) -> Computation[Lag]:
     """Return the lag of a group whose next record is at `offset`, in steps.
 
-    `done` counts later records that need no delivery. Without `times` the lag has no time.
+    `done` is the number of later records that need no delivery. Without `times`, the lag in time is
+    unknown.
     """
     start, end = log.log_start_offset, log.high_watermark
     lag = Lag(start, end, max(end - offset - done, 0), max(start - offset, 0))
@@ -108,7 +109,7 @@ def lag_at(
 
 
 class LagReader:
-    """Reads the lag of all groups of a cluster, again and again."""
+    """Reads the lag of all groups of a cluster, and remembers timestamps for the next call."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -158,7 +159,7 @@ class LagReader:
 
 
 def _first_timestamp(log: PartitionLog, offset: int) -> Computation[int | None]:
-    """Return the same as `RecordTimes.first`. Raises StorageError, ProtocolError."""
+    """Read the result of `RecordTimes.first` from the log. Raises StorageError, ProtocolError."""
     end = log.high_watermark
     while offset < end:
         data = log.read(offset, 1, up_to=end)  # one batch

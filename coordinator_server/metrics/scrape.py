@@ -1,9 +1,9 @@
 """Answers `GET /metrics`: collects and renders the metrics in steps.
 
 prometheus_client is imported with the first scrape, in a thread, because the import would hold the
-event loop for 100 ms. It chooses the format by the Accept header, OpenMetrics or Prometheus text,
-and renders small chunks, so that a scrape of 10 000 groups holds the event loop for few
-milliseconds at a time.
+event loop for 100 ms. The library chooses the format by the Accept header, OpenMetrics or
+Prometheus text. Metrics are rendered in small chunks, so that a scrape of 10 000 groups holds the
+event loop for a few milliseconds at a time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Chunk(NamedTuple):
 
 
 class Scraper:
-    """Scrapes one cluster; keeps what one scrape learns for the next."""
+    """Scrapes one cluster. The timestamps that a scrape has read are kept for the next scrape."""
 
     def __init__(self, cluster: Cluster, counts: Counts) -> None:
         from prometheus_client import ProcessCollector
@@ -98,7 +98,10 @@ class Scraper:
         return Exposition(content_type, body, headers)
 
     def _rendered(self, render: Callable[[_Chunk], bytes]) -> Iterator[bytes]:
-        """Yield the text of each chunk; empty at the end of a step that yields no metric."""
+        """Yield the text of each chunk.
+
+        At the end of a step that yields no metric, the text is empty.
+        """
         name = ""
         is_openmetrics = False
         for metric in self._metrics():

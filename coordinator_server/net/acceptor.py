@@ -29,8 +29,10 @@ ACCEPTS_PER_TURN = 200
 """High enough that a thousand clients connect within a few turns."""
 
 _OUT_OF_RESOURCES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
-_NETNAME_DELETED = 64  # Windows: the client disconnected before the accept
-_RETRY_SECONDS = 1.0  # asyncio uses the same delay
+# On Windows, the error of an accept if the client has already disconnected.
+_NETNAME_DELETED = 64
+# The delay before another accept; asyncio uses the same delay.
+_RETRY_SECONDS = 1.0
 
 
 class StartError(Exception):

@@ -33,7 +33,7 @@ class AddressLimits:
         self._overrides: dict[str, int] = {}
         self._counts: dict[str, int] = {}
         if any(config.value(name) != config.static_value(name) for name in (_LIMIT, _OVERRIDES)):
-            self.settings_changed()  # a bad dynamic config must not prevent the start
+            self.settings_changed()  # an invalid dynamic config must not prevent the start
             return
         self._text = config.text(_OVERRIDES)
         self._hosts = _hosts(self._text)

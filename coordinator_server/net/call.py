@@ -212,7 +212,8 @@ class Call:
             response_prefix(self.correlation_id, binding.flexible_response, size), body
         )
         del body
-        # Drop the refused entries in `rights`, so that `dispose` can free them in steps.
+        # `rights` also holds entries of the request. Release these references, so that `dispose`
+        # can free the entries in steps.
         self.rights = UNRESTRICTED
         yield from dispose(self.request)
         yield from dispose(response)

@@ -50,9 +50,12 @@ NewAuthenticator = Callable[["Connection", "Dispatch"], Authenticator]
 """Starts authentication on a connection; the dispatch handles frames after authentication."""
 
 READ_AHEAD_BYTES = 256 * 1024
-FRAMES_PER_TURN = 4  # frames of one connection before other waiting connections get a turn
-TURN_SECONDS = 0.001  # time limit of a turn, for slow requests
-_JOINED_ANSWER_BYTES = 64 * 1024  # a longer response body is not joined to its header
+# The number of frames of one connection before other waiting connections get a turn.
+FRAMES_PER_TURN = 4
+# The time limit of a turn, for slow requests.
+TURN_SECONDS = 0.001
+# A response body up to this size is joined to its header before it is sent.
+_JOINED_ANSWER_BYTES = 64 * 1024
 
 _UNANSWERED = 1
 _WRITE_PAUSED = 2
@@ -308,7 +311,8 @@ class Connection(asyncio.Protocol):
         self._muted_until = None
         self._holds &= ~_MUTED
         if self._waiting_bytes:
-            self.active = True  # as in Kafka, read the waiting data only after the mute has ended
+            # The data counts as read only now, as in Kafka, so the connection is not idle.
+            self.active = True
         self._go_on()
 
     def refuse(self, reason: str, api: str | int | None = None, version: int | None = None) -> None:

@@ -14,7 +14,7 @@ from coordinator_server.steps import run_all
 from protocol.errors import ErrorCode
 from protocol.schema import ArrayType, Field, Message
 
-# Response field -> request fields of another name that hold the corresponding entries.
+# For a response field: the request fields with the corresponding entries, if the names differ.
 _RENAMED = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partitions": ("partition_indexes",),
@@ -29,7 +29,8 @@ _RENAMED = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
 }
-# If a request entry is a plain value: the response fields that may hold the value, by its type.
+# Request entries that are plain values, by their type: the response fields that may hold the
+# value.
 _IDENTITY = {
     str: ("name", "group_id", "key", "transactional_id"),
     int: ("partition_index", "index", "partition_id"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.config.hosts import Address
 
-_RTF_LOCAL = 0x80000000  # the route leads to an address of this machine, not to a network
+_RTF_LOCAL = 0x80000000  # the route is to an address of this machine, not to a network
 _RTF_REJECT = 0x0200
 
 

@@ -131,8 +131,9 @@ class SocketServer:
         self.connections.open_listener(listener.name)
         acceptors: list[Acceptor] = []
         for bound in self._bound(listener):
-            # Accepted sockets inherit this option, which detects a vanished peer eventually, even
-            # while a request waits in a purgatory. Kafka's Acceptor sets the same option.
+            # Keepalive probes detect a peer that has vanished, even while a request waits in a
+            # purgatory. Accepted sockets inherit the option. Kafka's Acceptor sets the same
+            # option.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             acceptor = Acceptor(
                 bound, new_protocol, listener.name, self._gate, self.connections.slots

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from coordinator_server.security.listener_security import ListenerSecurity
 
 RECORD_BYTES = 16 * 1024
-STEP_BYTES = 256 * 1024  # number of bytes encrypted in one turn, which takes about 0.25 ms
-_WRITE_BYTES = 64 * 1024  # number of bytes written to the socket at a time
+# The number of bytes encrypted in one turn, which takes about 0.25 ms.
+STEP_BYTES = 256 * 1024
+# The number of bytes written to the socket at a time.
+_WRITE_BYTES = 64 * 1024
 PIECE_BYTES = 16 * 1024
 """Bytes passed to OpenSSL at a time. They may contain hundreds of key update or handshake messages,
 which OpenSSL processes without returning control; each takes 0.02 ms."""
@@ -215,7 +217,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._report(self._connection, f"the client has no principal: {error}")
             self.close()
             return
-        except BaseException as error:  # a bug must not authenticate a wrong principal
+        # Even after a bug, the client must not get another principal.
+        except BaseException as error:
             self._report(self._connection, f"the client has no principal: {error!r}")
             self.abort()
             raise
@@ -323,7 +326,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         if self._outgoing.pending and not self._is_closing:
             self._flush()
             if self._is_socket_full:
-                self._pause_socket()  # the client requests key updates without reading
+                # The client requests key updates, but does not read the answers.
+                self._pause_socket()
             if session.version() != "TLSv1.3":  # TLS 1.3 has key updates instead of renegotiation
                 self._refuse("the client wants to renegotiate TLS")
 
@@ -386,7 +390,8 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self._socket.write(self._outgoing.read())
 
     def _shut_down(self) -> None:
-        if self._session.version() is not None:  # the handshake is complete
+        # The version is set when the handshake is complete.
+        if self._session.version() is not None:
             with suppress(ssl.SSLError):  # do not wait for the client's close_notify
                 self._session.unwrap()
             self._flush()

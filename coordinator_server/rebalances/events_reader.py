@@ -111,7 +111,10 @@ class EventsReader:
         return int(answer.offset)
 
     def _patiently(self, index: int, wait_ms: int) -> tuple[list[RebalanceRecord], bool]:
-        """Fetch, retrying for LEADER_SECONDS while the leader moves. Raises LeaderMovedError."""
+        """Like `_fetch`, but retry for LEADER_SECONDS while the leader moves.
+
+        Raises LeaderMovedError.
+        """
         give_up_s = time.monotonic() + LEADER_SECONDS
         while True:
             try:

@@ -210,7 +210,7 @@ class RebalanceJournal:
 
         record = yield from record_in_steps(group_id, rebalance)
         if rebalance.cause.trigger not in WITHOUT_REBALANCE:
-            # A trigger that causes no rebalance is logged by another event.
+            # Triggers without a rebalance are logged as other events.
             LOG.emit("group.rebalanced", **log_fields(record))
         value = encode_record(record)
         if self.listeners:
@@ -297,6 +297,6 @@ class RebalanceJournal:
             if error is not None:
                 raise StorageError(error[1])
             topic = self._topics.create(GROUP_EVENTS_TOPIC, 1, TOPIC_CONFIGS)
-        # Use only the first partition, to keep the order of events. If a user adds partitions, they
-        # stay empty.
+        # Only the first partition is used, because the order of events must be kept. Partitions
+        # that a user adds stay empty.
         return topic.partitions[0]

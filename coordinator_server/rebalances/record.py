@@ -61,9 +61,9 @@ def record_of(group_id: str, rebalance: Rebalance) -> Record:
 def record_in_steps(group_id: str, rebalance: Rebalance) -> Computation[Record]:
     """Like `record_of`, in steps, for groups with many partitions."""
     cause, outcome = rebalance.cause, rebalance.outcome
-    # Members are listed only if assignments can have changed. A superseded rebalance, and the
-    # loading or removal of a group, change none. Members with epochs change their assignments one
-    # by one, at any time.
+    # Members are listed only if assignments can have changed. A superseded rebalance changes none,
+    # nor does the loading or removal of a group. In a group with epochs, each member may change
+    # its assignment at any time.
     is_listed = cause.trigger not in WITHOUT_REBALANCE and (
         outcome in (RebalanceOutcome.STABLE, RebalanceOutcome.EMPTY)
         or isinstance(rebalance, EpochChange)
@@ -221,7 +221,7 @@ def times(rebalance: Rebalance) -> RebalanceRecord:
 
 
 def _counts(rebalance: Rebalance) -> RebalanceRecord:
-    """Return the number of members before and after the rebalance, rejoined and newly joined."""
+    """Return the numbers of members before and after the rebalance, of rejoined and new members."""
     recorded = rebalance.before.members if rebalance.before is not None else []
     known = {identity(member.member_id, member.group_instance_id) for member in recorded}
     rejoined = sum(

@@ -229,7 +229,7 @@ def _given_up(records: RebalanceRecord | None, who: str, *, rejected: bool = Fal
 
 
 def _change(cause: RebalanceRecord, culprit: RebalanceRecord | None) -> str:
-    """Return the text about changed metadata of a member: its subscription, if that changed."""
+    """Return the text about a member's change: its subscription if changed, else its metadata."""
     for member in cause.get("members", ()):
         if culprit is not None and member["member"] == culprit["member"]:
             added, removed = member["topics_added"], member["topics_removed"]

@@ -121,7 +121,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             self._look()  # calls `immigrate` again for this partition
             return
         if partition.index >= len(self._seen) or partition.index in self._partitions:
-            return  # no keys hash to a partition that was added later; `_look` may have run before
+            return  # a partition added later has no keys; any other is already known
         assert partition.leader_id == self._node_id
         taken = self._partitions[partition.index] = self._take_over(partition)
         if taken.is_blank:

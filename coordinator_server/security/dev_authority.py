@@ -121,7 +121,8 @@ class DevAuthority:
             .issuer_name(issuer)
             .public_key(public_key)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - _DAY)  # tolerates clients whose clocks are behind
+            # Tolerate clients whose clock is behind by up to a day.
+            .not_valid_before(self._now - _DAY)
             .not_valid_after(self._now + life)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
             .add_extension(

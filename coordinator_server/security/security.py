@@ -61,7 +61,7 @@ class Security:
 
             self.authorizer = load_authorizer(config, state.section(_ACLS))
         if config.optional_text("scram.users") is not None or state.has(_USERS):
-            # Load the users at the start: with very many users, loading would delay the first
+            # Load the users now. With very many users, loading at the first login would delay that
             # login.
             self.users.users()
 
@@ -71,7 +71,8 @@ class Security:
         if self._users is None:
             from coordinator_server.security.sasl.users import ScramUsers
 
-            # The files of --dev-security override stored passwords.
+            # With --dev-security, the passwords in the generated files replace the stored
+            # passwords.
             self._users = ScramUsers(
                 self.state,
                 self.config.optional_text("scram.users"),

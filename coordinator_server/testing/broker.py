@@ -74,8 +74,8 @@ class Broker(Helpers):
         }
         self._data_dir = None if data_dir is None else os.fspath(data_dir)
         self._host = host
-        # A client of the control server controls the broker, so that server listens on loopback
-        # only.
+        # Whoever reaches the control server controls the broker, so the control server listens on
+        # loopback only.
         self._control_host = host if host in _LOOPBACK else "127.0.0.1"
         self._port = port
         self._moves = port == 0

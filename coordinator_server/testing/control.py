@@ -147,7 +147,7 @@ class Control:
 
 
 def _query(value: object) -> str:
-    """Return a value as the query of a request needs it."""
+    """Return a value in the form used in the query of a URL."""
     return quoted(("true" if value else "false") if isinstance(value, bool) else str(value))
 
 
@@ -212,7 +212,7 @@ class EventReader:
             if not separator:
                 return
             if head.split(b" ", 2)[1:2] != [b"200"]:
-                return  # `end` raises the error when the response is complete
+                return  # wait for the complete error response; `end` then raises the error
             self._has_head = True
             del self._received[: len(head) + 4]
         while (chunk := self._next_chunk()) is not None:

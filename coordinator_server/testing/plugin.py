@@ -136,6 +136,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _started() -> tuple[Broker, ...]:
-    """Return all brokers started in this process; empty if the module was never imported."""
+    """Return all brokers started in this process; empty if the broker's module was not imported."""
     module = sys.modules.get(_MODULE)
     return () if module is None else tuple(module.STARTED)

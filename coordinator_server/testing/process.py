@@ -102,7 +102,8 @@ class BrokerProcess:
         process = self._process
         assert process is not None, "not launched"
         while True:
-            has_ended = process.poll() is not None  # if it has ended, `output` is complete
+            # Poll first: once the process has ended, `output` is complete.
+            has_ended = process.poll() is not None
             for line in self.output.splitlines(keepends=True):
                 if line.startswith(start) and line.endswith("\n"):
                     return line.removeprefix(start).strip()

@@ -49,7 +49,7 @@ def is_malformed(resource: Any) -> Generator[None, None, bool]:
 def list_error(
     configs: Iterable[tuple[str, bool]],
 ) -> Generator[None, None, tuple[int, str | None] | None]:
-    """Return the error of a list of (config name, value is missing) pairs, or None."""
+    """Return the error of a list of (config name, whether the value is missing) pairs, or None."""
     counts: Counts[str] = Counts()
     nulls = ListedNames()
     is_twice = False

@@ -81,7 +81,7 @@ class Leadership:
     ) -> tuple[PartitionLeadership, ...]:
         """Return the leadership of new partitions; `places` has manually assigned replicas."""
         if len(self.node_ids) == 1:
-            # Partitions share one object, because a topic may have very many partitions.
+            # All partitions share one object, because a topic may have very many partitions.
             return (PartitionLeadership(self.elect(self.node_ids), 0, self.node_ids),) * len(
                 indexes
             )
@@ -105,7 +105,7 @@ class Leadership:
                 continue
             leader_id, leader_epoch, recorded, _, removing = record.leadership[index]
             known = tuple(node_id for node_id in recorded if node_id in self.node_ids)
-            # All brokers run after a start, so every reassignment can be finished.
+            # All brokers run after a start, so an unfinished reassignment can be completed now.
             replicas = tuple(node_id for node_id in known if node_id not in removing) or known
             if leader_id not in replicas:
                 replicas = replicas or self.place(record.name, index, 1)
@@ -181,8 +181,8 @@ class Leadership:
         adding = tuple(sorted(set(target).difference(current)))
         removing = tuple(sorted(set(current).difference(target)))
         before = partition.reassignment or Reassignment()
-        # As in Kafka, `adding` of an unfinished reassignment is kept if the new target adds no
-        # replicas. The same applies to `removing`.
+        # As in Kafka, a new target that adds no replicas keeps `adding` of the unfinished
+        # reassignment. The same applies to `removing`.
         wanted = Reassignment(adding or before.adding, removing or before.removing)
         return self._place(partition, (*target, *removing), wanted)
 
@@ -300,7 +300,7 @@ class Leadership:
         try:
             self._keep(topics)
         except StorageError as error:
-            # The change applies now, and is lost only if the process restarts.
+            # The leader has changed already. If the process restarts, this change is lost.
             LOG.emit("log.failed", reason=f"who leads cannot be kept: {error}")
 
     def _announce(self, partition: Partition, before: int) -> None:

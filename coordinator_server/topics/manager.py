@@ -77,7 +77,7 @@ DeletionListener = Callable[[Mapping[str, Topic]], None]
 
 
 def new_topic_id() -> bytes:
-    """Return a random UUID (version 4) whose text begins with no dash (Kafka's randomUuid)."""
+    """Return a random UUID (version 4) whose text does not begin with a dash, like randomUuid."""
     topic_id = bytearray(os.urandom(16))
     topic_id[0] &= 0x7F
     topic_id[6] = topic_id[6] & 0x0F | 0x40
@@ -86,7 +86,7 @@ def new_topic_id() -> bytes:
 
 
 class LeaderResult(Protocol):
-    """The part of a response about a partition whose leader or replicas were to change."""
+    """The entry of a response for a partition whose leader or replicas the request changes."""
 
     error_code: int
     error_message: str | None
@@ -291,9 +291,9 @@ class TopicManager:
     ) -> Steps:
         """Create topics that a client has requested, if auto.create.topics.enable is set.
 
-        `may_create(partition_count)` is called for each topic and can prevent its creation. Errors
-        are not reported to the client, as in Kafka; it sees an unknown topic. If a request would
-        create more than MAX_RECORDS_PER_REQUEST topics and partitions, none is created.
+        `may_create(partition_count)` is called for each topic and can prevent its creation. As in
+        Kafka, errors are not reported to the client, which then sees an unknown topic. If a request
+        would create more than MAX_RECORDS_PER_REQUEST topics and partitions, none is created.
         """
         partition_count = self._config.integer("num.partitions")
         if not self._auto_create or len(names) * (1 + partition_count) > MAX_RECORDS_PER_REQUEST:
@@ -448,7 +448,7 @@ class TopicManager:
         setting = "default.replication.factor"
         if name in _COORDINATOR_TOPICS:
             _, setting, _ = _COORDINATOR_TOPICS[name]
-        # A default for a larger cluster must not make the creation fail on a smaller cluster.
+        # The default may exceed the number of brokers, because it was set for a larger cluster.
         return min(self._config.integer(setting), len(self.broker_ids))
 
     def _keep_leadership(self, topics: Iterable[Topic]) -> None:

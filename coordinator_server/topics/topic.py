@@ -57,7 +57,7 @@ class BatchCheck:
     def run(self) -> None:
         """Do the check, in the thread. Stores the result or error for `result`.
 
-        Unexpected exceptions are also raised here.
+        Unexpected exceptions are stored and also raised in the thread.
         """
         if self.is_cancelled:
             return
@@ -131,7 +131,7 @@ class Partition:
         """
         log = self._log
         if log is None or log.closed:
-            if self.is_deleted:  # a new topic may have the same name in the meantime
+            if self.is_deleted:  # do not open the log of a newer topic with the same name
                 raise UnknownPartitionError(f"{self.topic_name} is deleted")
             log = self._log = self._logs.log(self.topic_name, self.index)
             self._mark_epoch(log)
@@ -163,7 +163,7 @@ class Partition:
         try:
             log = self.log
         except StorageError:
-            self.epoch += 1  # the new epoch is written when the log can be opened again
+            self.epoch += 1  # the log gets the new epoch as soon as it can be opened
         else:
             self.epoch = max(self.epoch, log.leader_epoch) + 1
             self._mark_epoch(log)

@@ -31,7 +31,10 @@ class DescribeTopicPartitionsRequest(Message, versions=(0, 0), flexible_since=0)
 
 
 class DescribeTopicPartitionsResponsePartition(Message):
-    """A partition's leader and replicas as node ids. A list is null if the broker lacks it."""
+    """A partition's leader and replicas as node ids.
+
+    The lists of eligible leader replicas may be null.
+    """
 
     error_code: int = field(INT16)
     partition_index: int = field(INT32)

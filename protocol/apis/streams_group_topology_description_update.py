@@ -19,7 +19,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message, versions=(0, 0), fle
 
 
 class StreamsGroupTopologyDescriptionUpdateResponse(Message, versions=(0, 0), flexible_since=0):
-    """Whether the description was accepted."""
+    """The error code; NONE if the description was accepted."""
 
     throttle_time_ms: int = field(INT32)
     error_code: int = field(INT16)

@@ -41,7 +41,8 @@ def test_kafka_python_subscribes_before_the_topic_exists(strict: str, name: str)
         assert consumer.assignment() == set()
         create_topic(strict, name)
         producer.send(name, b"first").get(timeout=30)
-        # A poll that ended during the join could leave kafka-python stuck; see know_topics.
+        # Poll for longer than a join takes: kafka-python may get stuck if a poll ends during the
+        # join (see know_topics).
         [[record]] = consumer.poll(timeout_ms=30_000).values()
         assert record.value == b"first"
 

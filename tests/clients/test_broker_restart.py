@@ -61,7 +61,8 @@ def test_a_group_recovers_from_kill_9_amid_a_rebalance(
     group.wait_until_processed(values)
     rebalances, moves = len(broker.log_lines("group.rebalancing")), members[0].moves()
     members.append(group.start())
-    # The consumer protocol has no single rebalance phase, so wait for the first partition to move.
+    # The consumer protocol has no rebalance phase that a test could wait for, so wait until a
+    # partition moves.
     wait_for(
         lambda: (
             len(broker.log_lines("group.rebalancing")) > rebalances or members[0].moves() != moves

@@ -150,7 +150,8 @@ def test_members_of_a_new_group_are_gathered_while_time_stands(
         members = [group.start() for _ in range(3)]
         group_id = group.settings.group
         broker.wait_for_group(group_id, state="PreparingRebalance", members=3, timeout=60)
-        broker.clock.advance(6)  # each new member extends the initial delay
+        # Longer than one initial delay, because each new member extends the delay.
+        broker.clock.advance(6)
         # kafka-python may get stuck in a rebalance and recover only when its session ends, so the
         # clock must continue.
         broker.clock.resume()

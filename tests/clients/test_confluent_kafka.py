@@ -21,8 +21,8 @@ def produce(bootstrap: str) -> Open:
     """A function that opens a producer with settings given with `_` for `.`."""
 
     def start(**settings: object) -> Any:
-        # A confluent-kafka producer has no `close`. A producer referenced by an exception outlives
-        # the broker and logs errors.
+        # Log nothing: a confluent-kafka producer has no `close`, so a producer that an exception
+        # refers to may outlive the broker and log errors.
         return confluent_kafka.Producer({**configuration(bootstrap, settings), "log_level": 0})
 
     return start

@@ -82,7 +82,7 @@ def test_three_client_libraries_share_one_group(
     group.wait_until_shared(members, partitions)
     values = feed(bootstrap, name, 6, 600, "all-")
     group.wait_until_processed(values)
-    # When a leader leaves, a member of another library becomes leader.
+    # After each departure of the leader, a member of another library leads.
     for _ in range(2):
         members.pop(0).close()
         group.wait_until_shared(members, partitions)

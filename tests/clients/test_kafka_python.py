@@ -205,8 +205,8 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
     """A member that subscribes to an unknown topic creates it and reads its first message."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
-    # A poll that ends during a second join can leave kafka-python stuck (see know_topics), so each
-    # poll lasts 3 s, which is longer than a join.
+    # kafka-python may get stuck if a poll ends during a second join (see know_topics). Each poll
+    # lasts 3 s, which is longer than a join.
     wait_for(lambda: consumer.poll(3_000) or consumer.assignment(), "an assignment")
     send_all(produce(), name, b"first")
     assert values(take(consumer, 1)) == [b"first"]
@@ -297,7 +297,7 @@ def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -
     send_all(producer, name, *payloads)
     with pytest.raises(MessageSizeTooLargeError):
         producer.send(name, b"x" * 1_100_000).get(timeout=30)
-    # A fetch returns at least one record, even a record larger than the limit of a partition.
+    # A fetch returns at least one record, even if the record is larger than the partition limit.
     consumer = consume(name, max_partition_fetch_bytes=1_000)
     assert values(take(consumer, 5)) == payloads
 

@@ -139,8 +139,8 @@ def test_a_group_takes_in_new_partitions(admin: Any, bootstrap: str, name: str) 
         know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
         admin.create_partitions({name: 3})
-        # A poll that ends during a join can leave kafka-python stuck (see know_topics), so each
-        # poll lasts 3 s, which is longer than a join.
+        # kafka-python may get stuck if a poll ends during a join (see know_topics). Each poll
+        # lasts 3 s, which is longer than a join.
         wait_for(lambda: consumer.poll(3_000) or len(consumer.assignment()) == 3, "all three")
 
 
@@ -254,7 +254,7 @@ def test_an_admin_removes_members(admin: Any, bootstrap: str, name: str) -> None
     ) as consumer:
         know_topics(consumer)
         wait_for(lambda: consumer.poll(500) or consumer.assignment(), "an assignment")
-    # A static member does not leave when it closes.
+    # The member is static, so closing its consumer did not remove it from the group.
     [described] = admin.describe_groups([name])[name]["members"]
     assert described["group_instance_id"] == "stays-long"
     removed = admin.remove_group_members(name, [MemberToRemove(group_instance_id="stays-long")])

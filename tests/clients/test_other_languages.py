@@ -164,7 +164,8 @@ def test_two_members_of_the_consumer_protocol(
     and in order by key.
     """
     command = franz_go(tmp_path)
-    # No other producer uses the killed member's transactional id, so its transaction must time out.
+    # No other producer uses the killed member's transactional id. Only the timeout can end its
+    # transaction, so check timeouts often.
     broker = start_broker(transaction_abort_timed_out_transaction_cleanup_interval_ms="500")
     set_group_configs(broker.bootstrap_servers, NAME, {"consumer.session.timeout.ms": "3000"})
     for topic in ("source", "target"):
@@ -182,7 +183,7 @@ def test_two_members_of_the_consumer_protocol(
         killed.kill()
         wait(copy, lambda: shares(broker) == [PARTITIONS], "the other one has all of them")
         wait(copy, lambda: copied(broker) == COUNT, "all are copied")
-        # The open transaction of the killed member hides the records after it.
+        # Until the killed member's transaction ends, the records after it cannot be read.
         done = ("CompleteAbort", "CompleteCommit")
         wait(copy, lambda: state_of(broker, "one") in done, "no transaction is open")
     assert read(broker.bootstrap_servers) == expected(written)

@@ -26,7 +26,7 @@ def test_a_static_member_restarts_without_a_rebalance(
     values = feed(bootstrap, name, 4, 200, "start-")
     group.wait_until_processed(values)
 
-    # One of the two members is the leader, so a leader and a follower restart.
+    # One member is the leader, so this loop restarts a leader and a follower.
     for instance, other in (("one", "two"), ("two", "one")):
         leaving, staying = members[instance], members[other]
         owned, moves = leaving.owned(), staying.moves()

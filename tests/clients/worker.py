@@ -129,14 +129,15 @@ def run_kafka_python(settings: Settings, diary: Diary) -> None:
         reconnect_backoff_max_ms=500,
     )
     consumer.subscribe(settings.topics, listener=Listener())
-    # This loop is a copy of tests.known_topics: in a container this file runs without it.
+    # A copy of the loop in tests.known_topics, which is missing when this file runs in a
+    # container.
     while not all(map(consumer.partitions_for_topic, settings.topics)):
         time.sleep(0.05)
     while not diary.stopping:
         try:
             polled = consumer.poll(timeout_ms=500)
         except kafka.errors.RetriableError as error:
-            # A broker that is briefly unreachable sometimes causes this error.
+            # The broker may be unreachable for a moment.
             diary.write("poll_failed", error=type(error).__name__)
             time.sleep(0.1)
             continue

@@ -70,7 +70,7 @@ def check_rebuild(data: bytes, header: BatchHeader) -> None:
 def show_batch(data: bytes, header: BatchHeader) -> dict[str, Any]:
     """Return a batch in the form of the vectors."""
     records = list(iterate_records(data, header))
-    # For an entry of an old format, Kafka reports the offset of its first record.
+    # For a batch of an old format, Kafka reports the offset of the first record as base offset.
     base_offset = header.base_offset if header.magic == 2 else records[0].offset
     shown: dict[str, Any] = {
         "base_offset": base_offset,

@@ -72,7 +72,8 @@ def test_random_bytes_are_judged_alike(case: Case) -> None:
     """At every version both codecs refuse random bytes, or both read the same message."""
     source = random.Random(case_name(case))
     for _ in range(80):
-        # Small bytes are likely lengths, so the decoders get further before they fail.
+        # Small bytes are more likely to be valid lengths, so the decoders read more fields before
+        # they fail.
         top = source.choice((3, 6, 256))
         data = bytes(source.randrange(top) for _ in range(source.randrange(120)))
         ours = generated_verdict(case, data)

@@ -39,7 +39,7 @@ from protocol.schema import (
 )
 from tests.codec.support import Case, case_name, cases_by_run
 
-# At 127 and 128 a compact length grows from one byte to two.
+# At size 127, a compact length (size + 1) grows from one byte to two.
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
     st.integers(120, 300).map(lambda size: "x" * size),

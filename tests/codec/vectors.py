@@ -106,7 +106,8 @@ def check_request_header(line: Line) -> None:
     if line["version"] == 0:
         raise NotServedError("request header v0")
     data = bytes.fromhex(line["hex"])
-    # Kafka's JSON names the field requestApiKey; our declaration names it api_key.
+    # Kafka's JSON calls two fields requestApiKey and requestApiVersion; this codec calls them
+    # api_key and api_version.
     shown = {name.replace("requestApi", "api"): value for name, value in line["json"].items()}
     check_message(headers.RequestHeader, {**line, "json": shown}, data)
     header = from_json(headers.RequestHeader, shown)
@@ -291,7 +292,7 @@ def main(argv: list[str]) -> int:
             check(line)
         except NotServedError:
             skipped += 1
-        except Exception as error:  # each exception counts as a failed line
+        except Exception as error:  # an exception in a check counts as a failed line
             failed += 1
             what = " ".join(str(line[key]) for key in ("name", "version", "sample") if key in line)
             print(f"line {number}: {line['kind']} {what}: {type(error).__name__}: {error}"[:500])

@@ -43,7 +43,8 @@ def test_a_command_of_the_page_runs(command: str, project: Project) -> None:
     if words[0] == "exec":
         words[words.index("CONTAINER")] = project.container("broker").id
         words[words.index(BROKER_IMAGE)] = "coordinator-server"
-        # The tool prints an error and exits with code 1, because the group does not exist.
+        # The documented group does not exist here: the tool prints only an error, and exits with
+        # code 1.
         assert docker(*words, check=False) == ""
         return
     if "-p" not in words:

@@ -20,7 +20,7 @@ from tests.compose.support import (
 from tests.support import free_port, wait_for
 
 MOST_BYTES_BEYOND_BASE = 120_000_000
-# `cryptography` and its dependencies take 18 MB.
+# `cryptography` and its dependencies take 18 MB of these 55 MB.
 MOST_BYTES_TODAY = 55_000_000
 
 pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("images")]

@@ -97,8 +97,8 @@ def test_several_brokers_are_published_one_by_one(network: str) -> None:
         address = container.inspect("{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}")
         inside = [f"{address} {port}" for port in (9092, 9093, 9094)]
         assert told_inside(network, f"{address}:9093") == inside
-        # A connection from this machine comes from the network's gateway, so the broker takes the
-        # client for one outside of the network even though it does not use a published port.
+        # The client connects from the network's gateway. The broker therefore treats it as a
+        # client outside of the network, although it does not use a published port.
         admin = kafka.KafkaAdminClient(bootstrap_servers=f"{address}:9093")
     # The client is still connected and has the metadata of all three brokers.
     assert [one.port for one in admin._manager.cluster.brokers()] == [19092, 19093, 19094]

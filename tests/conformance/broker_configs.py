@@ -17,7 +17,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 Change = tuple[str, int, str | None]
 
-# A cluster-wide config without effect: once its value is visible, earlier changes are visible too.
+# This cluster-wide config has no effect. Once a broker shows its new value, the broker has applied
+# all earlier changes.
 _MARKER = "follower.replication.throttled.rate"
 _MARKS = itertools.count(int(time.time()))
 _MIN_IN_SYNC = "min.insync.replicas"

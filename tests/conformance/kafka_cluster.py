@@ -33,7 +33,7 @@ _KAFKA_SETTINGS = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
-    # Only scenarios move leaders.
+    # Leaders must change only when a scenario changes them.
     "auto.leader.rebalance.enable": "false",
     "broker.session.timeout.ms": "20000",
     "broker.heartbeat.interval.ms": "500",

@@ -139,7 +139,8 @@ class Recording:
         if data in self.uuids:
             return self.uuids[data]
         run = self.env.run.encode()
-        data = data.replace(run, b"<run>.")  # a replacement of equal length
+        # The replacement has the same length, so lengths in the data stay valid.
+        data = data.replace(run, b"<run>.")
         if len(data) == 16 and key == "topic_id":
             return "<id?>" if any(data) else "<zero id>"
         subscribed = unwrap(data)

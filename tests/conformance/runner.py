@@ -83,7 +83,7 @@ class Player:
         """
         environments = {profile: make() for profile, make in self._environments.items()}
         playable = [one for one in scenarios if one.profile in environments]
-        # Slow scenarios start first; quick ones fill the gaps.
+        # Start the slow scenarios first and fill the remaining time with quick ones.
         playable.sort(key=lambda one: (one.profile != "b", one.area not in _SLOW_AREAS))
 
         def run(scenario: Scenario) -> Transcript:

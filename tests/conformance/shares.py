@@ -29,8 +29,11 @@ Range = tuple[int, int, int | Sequence[int]]
 Acknowledgements = Sequence[Range] | Mapping[Place, Sequence[Range]]
 """Ranges of the member's first partition, or of each partition."""
 
-_NEARLY = 0.95  # of the maximum wait: the clocks of client and broker differ
-_BUSY = (14, 15, 16)  # coordinator: loading, not available, moved to another broker
+# A response after this part of the maximum wait counts as delayed, because the clocks of client and
+# broker differ.
+_NEARLY = 0.95
+# Error codes of a coordinator that is loading, not available or on another broker.
+_BUSY = (14, 15, 16)
 _WORDS = ("gap", "accept", "release", "reject", "renew")
 
 

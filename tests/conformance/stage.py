@@ -29,8 +29,10 @@ class Stage(Calls):
     def __init__(self, env: Environment, name: str) -> None:
         super().__init__(env, name)
         self.t1, self.t3, self.tx = env.t1, env.t3, env.tx
-        self.own_topics: dict[str, bytes] = {}  # topic ids by name
-        self.topic_symbols: dict[bytes, str] = {}  # symbols by topic id, including deleted topics
+        # The ids of topics by name.
+        self.own_topics: dict[str, bytes] = {}
+        # The symbols of topics by topic id, including deleted topics.
+        self.topic_symbols: dict[bytes, str] = {}
         self._producers: dict[int, str] = {}
         self._coordinator_epochs: dict[int, str] = {}
 
@@ -342,11 +344,11 @@ def play(env: Environment, scenario: Scenario) -> Transcript:
     try:
         scenario.play(stage)
     except Abort:
-        pass  # an expected response is missing: end the transcript here
+        pass  # an expected response is missing, so the transcript ends here
     except Setup as error:
         stage.steps.append(["SETUP", str(error)])
     except (AssertionError, LookupError, TypeError, ValueError) as error:
-        # An unexpected answer counts as a difference and does not end the run.
+        # A response that the scenario cannot read counts as a difference and does not end the run.
         stage.steps.append(["BROKE", f"{type(error).__name__}: {error}"])
     finally:
         stage.close()

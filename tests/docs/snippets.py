@@ -70,7 +70,7 @@ def _words(line: str) -> list[str]:
     """Return the words of a line's last command, without redirections and `&`."""
     try:
         words = shlex.split(line, comments=True)
-    except ValueError:  # a line of output with an apostrophe
+    except ValueError:  # a line of output with an apostrophe is not a command
         return []
     if "|" in words:
         words = words[words.index("|") + 1 :]

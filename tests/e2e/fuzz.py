@@ -82,7 +82,7 @@ class Generator:
     def _body(self, spec: ApiSpec, version: int) -> bytes:
         message = self._message(spec.request_type, version)
         if getattr(message, "acks", None) == 0:
-            message.acks = 1  # the client counts responses, but acks=0 has no response
+            message.acks = 1  # acks=0 has no response, but the test counts one response per request
         return encoder(spec.request_type, version)(message)
 
     def _damaged(self, payload: bytes) -> bytes:

@@ -33,7 +33,7 @@ CONNECTIONS = 96
 QUIET_SECONDS = 2.0
 """How long a conversation waits for a response, which half a frame never gets."""
 
-_HEADER_BYTES = 6  # a response: correlation id and error code
+_HEADER_BYTES = 6  # the correlation id and the error code of a response
 _WORDS = (b"\0", b"\1", b"\xff", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\0\0", b"\0\x11",
           b",", b"=", b"n,,", b"r=", b"p=", b"auth=Bearer ", b"\x80", b"a" * 300)  # fmt: skip
 
@@ -219,7 +219,8 @@ class _Talk(_Conversation):
         self._transport.write(said)
         if not self._has_tls and 4 + int(struct.unpack_from(">i", said)[0]) > len(said):
             self._has_said_all = True
-            self._transport.write_eof()  # send only the first part of a frame
+            # The frame is incomplete: close this direction, because nothing will follow.
+            self._transport.write_eof()
 
 
 class TlsDamage:
@@ -325,13 +326,14 @@ class _TlsTalk(_Conversation):
     def _flush(self) -> None:
         flight = self._outgoing.read()
         if not flight or self._left < 0:
-            return  # send nothing after the damaged flight
+            return  # the client must send nothing after the damaged flight
         self._counts.sent += 1
         if not self._left:
             flight = self._damage.damage(flight)
         self._transport.write(flight)
         if not self._left:
-            self._transport.write_eof()  # the broker may be waiting for the rest of a record
+            # Close this direction, because the broker may wait for the rest of a record.
+            self._transport.write_eof()
         self._left -= 1
 
 

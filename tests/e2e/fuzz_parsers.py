@@ -63,14 +63,15 @@ def fuzz(name: str, count: int, seed: int, slowness: float = 1.0) -> Report:
         value = surface.make(mutator)
         seconds = _hand(surface, value, report)
         if seconds > report.slowest.seconds:
-            # A measurement may include other processes or a garbage collection: repeat high ones.
+            # A high value may come from other processes or a garbage collection, so measure again.
             attempts = _ATTEMPTS if seconds > most_seconds / 2 else 1
             seconds = min([seconds, *(_timed(surface, value) for _ in range(attempts))])
             if seconds > report.slowest.seconds:
                 report.slowest = Slow(seconds, _show(value))
             if seconds > most_seconds:
                 report.problems.append(f"{seconds:.3f} s: {_show(value)}")
-        if seconds > _LOOKED_AT_SECONDS:  # an input that uses much memory also takes long
+        # Check memory only after slow inputs: using much memory takes time.
+        if seconds > _LOOKED_AT_SECONDS:
             now_mb = _largest_mb()
             if now_mb - before_mb > MOST_GROWTH_MB:
                 report.problems.append(f"{now_mb - before_mb:.0f} MiB: {_show(value)}")

@@ -113,7 +113,8 @@ def mapping_rules() -> Surface:
     """ssl.principal.mapping.rules, applied to a very short subject."""
 
     def parse(rules: str) -> None:
-        # With a longer subject, most of the time would be spent matching patterns.
+        # The subject is short, so that most of the time is spent on parsing rules, not on
+        # matching.
         PrincipalMapper(rules).name("a")
 
     return Surface(
@@ -292,7 +293,7 @@ def jks_stores() -> Surface:
     with TemporaryDirectory() as directory:
         file = identity.write_jks(Path(directory, "a"), _PASSWORD).read_bytes()
     trusted = jks([jks_trusted(one) for one in identity.chain], _PASSWORD)
-    # Omit the digest at the end of the file: each input gets a new digest.
+    # Leave out the digest at the end of each file, because every damaged input gets a new digest.
     seeds = tuple(one[:-20] for one in (file, trusted))
 
     def make(mutator: Mutator) -> tuple[bytes, str | None]:

@@ -124,7 +124,7 @@ def scram_final() -> Surface:
     def make(mutator: Mutator) -> bytes:
         return mutator.sequence(seeds, words, MOST_TOKEN)
 
-    # No input has a correct proof, so the broker refuses every input.
+    # The proof of every input is wrong, so every input must be refused.
     return Surface("scram final", make, parse, _SASL_REFUSALS, 3)
 
 

@@ -97,7 +97,7 @@ def test_the_whole_cluster_may_be_stopped() -> None:
         for node_id in (1, 2):
             assert control.ask("POST", f"/brokers/{node_id}/stop")[0] == 200
         assert {one["state"] for one in control.brokers().values()} == {"stopped"}
-        # What only a running broker knows or does is not answered as if there were nothing.
+        # Requests that need a running broker must fail, not return an empty result.
         for method, path in (
             ("GET", "/groups"),
             ("GET", "/groups/g"),

@@ -286,7 +286,7 @@ def test_a_group_with_members_keeps_its_offsets(api: ControlApi, broker: Broker)
     finally:
         consumer.close()
     assert refused(api.connections_close, 1 << 40)[0] == 404
-    # A closed connection leaves a trace.
+    # A closed connection is still listed with `closed=True`.
     assert not [one for one in of_reader() if one["id"] == number]
     closed = api.connections_list(filter="reader", topic="orders", closed=True)["connections"]
     (entry,) = [one for one in closed if one["id"] == number]
@@ -500,7 +500,7 @@ def test_logins_get_what_their_acls_allow(tmp_path: Path) -> None:
             refused(alice.reset),
         ):
             assert refusal[0] == 403
-        # As with Metadata and DescribeCluster, everybody may know the cluster and its brokers.
+        # Every user may see the cluster and its brokers, as with Metadata and DescribeCluster.
         shown, whole = alice.cluster_show(), admin.cluster_show()
         assert shown["security"]["user"] == "alice"
         everybody = ("cluster_id", "controller", "brokers", "running")

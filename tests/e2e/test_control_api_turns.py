@@ -133,7 +133,7 @@ def test_large_answers_hold_nobody_up() -> None:
             "skip": lambda: api.records_list("batch", offset=RECORDS - 2),
             "fetch": lambda: api.records_fetch("batch", 0, offset=RECORDS - 2),
             "show": lambda: api.records_show("batch", 0, RECORDS - 2),
-            "age": lambda: (  # a new offset, which no earlier request has read
+            "age": lambda: (  # a new offset each time, so that its record must be read
                 api.offsets_set("age", {"offsets": [{**last, "offset": RECORDS - next(numbers)}]}),
                 api.groups_lag("age"),
             ),

@@ -44,7 +44,8 @@ def late(
     print(HEAD)
     found: dict[Key, Figure] = {}
     with Broker(SETTINGS) as broker, heart(broker) as probe:
-        # Repeat all large requests, because each builds on the previous requests.
+        # `only` does not restrict `large_work`, because each of its requests builds on the
+        # previous ones.
         cases = (
             array_cases(count, SPECS[part - 1 :: PARTS], oldest=oldest)
             if part

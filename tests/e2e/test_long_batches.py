@@ -81,7 +81,8 @@ def test_heartbeats_are_answered_meanwhile(name: str) -> None:
     with Broker({"message.max.bytes": 4_000_000}) as broker, heart(broker) as probe:
         create_topic(broker.bootstrap_servers, "t", 1)
         case = Case("Produce", name, request, 9)
-        for _ in range(2):  # a single late heartbeat may be noise of a busy machine
+        # Repeat once, because a single late heartbeat may be noise of a busy machine.
+        for _ in range(2):
             figure = measured(broker, probe, case)
             print(figure)
             if figure.worst_ms <= WORST_MS * slowness():

@@ -41,7 +41,7 @@ def test_offsets_and_configs_of_every_kind_of_group_go_over(tmp_path: Path) -> N
         assert again.returncode == 0, again.stderr
         assert "3 committed offsets, 1 were further on" in again.stdout
         assert state(target)["starts"] == {**STARTS, 0: 29}
-        # A streams client continues from the committed offsets, in a group of type streams.
+        # A streams client joins with the type streams and continues from the copied offsets.
         with closing(Client(target)) as client:
             assert heartbeat(client, "counts", "b" * 22) > 0
         moved = state(target)

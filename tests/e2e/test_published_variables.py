@@ -86,7 +86,8 @@ class Container:
             "socket.timeout.ms": 10_000,
         }
         if protocol.uses_tls:
-            # If one file serves as both stores, the broker trusts only its own certificate.
+            # If one file is both truststore and keystore, the broker trusts only its own
+            # certificate, so the client uses that certificate.
             one = self._row.environment.get("KAFKA_SSL_TRUSTSTORE_FILENAME", "")
             is_same = one and one == self._row.environment.get("KAFKA_SSL_KEYSTORE_FILENAME")
             own = self.broker if is_same else self.authority.issue("client", hosts=())

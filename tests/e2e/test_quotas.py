@@ -124,7 +124,8 @@ def test_a_producer_is_slowed_down_while_it_is_connected() -> None:
             one.send("t", RECORD).get(timeout=30)  # this record creates the topic
             fast = produced_for(1, one, "t")
             alter(servers, {"producer_byte_rate": RATE}, client_id="slow")
-            # This second uses up the burst: before the quota was set, the broker counted no bytes.
+            # The broker counts bytes only since the quota was set. This second of load uses up the
+            # burst that is left.
             produced_for(1, one, "t")
             slow = produced_for(2, one, "t")
             alter(servers, {"producer_byte_rate": None}, client_id="slow")
@@ -237,7 +238,7 @@ def test_connections_of_an_address_come_by_its_quota() -> None:
     """Connections above the quota of an address are not served; later connections are."""
     with Broker(quota_window_num=2) as broker:
         alter(broker.bootstrap_servers, {"connection_creation_rate": 3.0}, ip="127.0.0.1")
-        time.sleep(1.2)  # the wait is over, so the connection that set the quota no longer counts
+        time.sleep(1.2)  # after this wait, the connection that set the quota no longer counts
         served = [is_served(broker.address) for _ in range(4)]
         time.sleep(2.2)
         assert is_served(broker.address)

@@ -346,7 +346,7 @@ async def test_processes_of_the_worker_end_with_it(
     await processes[0].wait()
     child = int(pid.read_text())
     wait_for(partial(has_ended, child), "the end of the child")
-    assert time.monotonic() - began_s < 20  # the child ends by itself after 30 s
+    assert time.monotonic() - began_s < 20  # the child would end by itself only after 30 s
 
 
 def test_lower_limits_of_memory_are_kept() -> None:

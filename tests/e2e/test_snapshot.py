@@ -62,7 +62,7 @@ class Load(threading.Thread):
             place = kafka.TopicPartition("events", 0)
             admin.alter_group_offsets("readers", {place: OffsetAndMetadata(offset, "m", -1)})
             self.committed = offset
-            # Creating and deleting topics changes directories during the snapshot.
+            # A snapshot must cope with directories that appear and disappear meanwhile.
             if number % 300 == 0:
                 admin.create_topics({"passing": {"num_partitions": 2, "replication_factor": 1}})
                 producer.send("passing", value=b"x", partition=0).get(10)
@@ -122,7 +122,7 @@ def test_a_snapshot_under_load_has_all_that_was_acknowledged(tmp_path: Path) -> 
             known.append((dict(load.produced), load.committed))
             taken = tool("snapshot", "--data-dir", data, tmp_path / f"snapshot-{number}")
             assert taken.returncode == 0, taken.stderr
-            time.sleep(0.2)  # the load continues for a while before the next snapshot
+            time.sleep(0.2)  # keep the load running for a while before the next snapshot
         load.stopping.set()
         load.join(30)
         assert load.error is None

@@ -81,7 +81,7 @@ def test_the_control_server_costs_nothing_unless_asked_for() -> None:
     assert not parts & without
     with_control = imported("--http", "127.0.0.1:0")
     assert parts <= with_control
-    # prometheus_client is imported with the first scrape.
+    # prometheus_client is imported only by the first scrape.
     assert "prometheus_client" not in without | with_control
     assert "coordinator_server.control.topics" not in with_control
     assert not [one for one in with_control if one.startswith("coordinator_server.control.shapes")]
@@ -108,8 +108,7 @@ def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     )
     modules = imported("--set", "group.initial.rebalance.delay.ms=0", use=use_classic_group)
     assert f"{group}.classic.join_group" in modules
-    # The broker explains the rebalances of all group types, so it needs these modules from the
-    # start.
+    # These modules belong to other group types, but explaining any rebalance needs them.
     modules -= {f"{group}.modern{name}" for name in ("", ".account", ".snapshot")}
     assert not [one for one in modules if one.startswith((*kinds, *others))]
 
@@ -186,7 +185,8 @@ def test_few_file_descriptors_are_enough_for_many_partitions(limit: str) -> None
     """Logs use only part of the available file descriptors, and the soft limit is raised."""
     script = f'ulimit {limit}; exec "$0" "$@"'
     shell = ("bash", "-c", script, sys.executable, "-m", "coordinator_server")
-    partitions = 60  # each partition has three files
+    # Each partition has three files, so 60 partitions need more than 64 descriptors.
+    partitions = 60
     with Serve("--ephemeral", "--set", f"num.partitions={partitions}", command=shell) as broker:
         (line,) = [
             line
@@ -345,7 +345,7 @@ def test_the_topics_of_the_settings(tmp_path: Path) -> None:
         (line,) = broker.log_lines("topic.created")
         assert line.split()[-2:] == ["partitions=1", "topic=log"]
         assert broker.stop() == 0
-    # The metric names of topics a.b and a_b are equal, so Kafka refuses the second topic.
+    # Topics a.b and a_b would have the same metric name, so the second is refused.
     broker = Serve(*arguments, "create.topics=a.b:1:1,a_b:1:1")
     assert broker.run() == 2
     assert "create.topics: 'a_b:1:1': its name collides with that of a.b\n" in broker.log
@@ -406,7 +406,7 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
 def test_a_second_signal_ends_it_at_once() -> None:
     """A second signal ends the process even if the clean stop is not complete."""
     with Serve("--ephemeral") as broker:
-        # The process is suspended until both signals are pending, so that it receives both.
+        # Suspend the process until both signals are pending, so that it receives both at once.
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             broker.signal(number)
         assert broker.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT)

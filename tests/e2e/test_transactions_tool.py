@@ -43,7 +43,8 @@ def broker() -> Iterator[Broker]:
             if name == "done":
                 producer.commit_transaction(SECONDS)
         yield broker
-        broker.kill()  # kill, because in a clean stop the producer would end its transaction
+        # Kill the broker, because during a clean stop the producer could still end its transaction.
+        broker.kill()
 
 
 def run(
@@ -110,7 +111,7 @@ def test_a_transaction_is_aborted_by_hand(
     assert error == (
         "Could not find any open transactions starting at offset 77 on partition t-0\n"
     )
-    # The coordinator knows this transaction, so the transaction is not hanging.
+    # The coordinator knows the open transaction, so this transaction does not count as hanging.
     limits = ("--max-transaction-timeout", "0")
     assert cells(run(broker, capsys, "find-hanging", "--topic", "t", *limits)[1]) == []
     assert run(broker, capsys, "abort", *where, "0") == (0, [], "")

@@ -64,7 +64,8 @@ class Fire:
         self._broker = Broker(
             {**SETTINGS, "broker.count": str(brokers)},
             data_dir=directory,
-            port=free_ports(brokers),  # a killed broker restarts on its port
+            # Fixed ports, because a killed broker must restart on its port.
+            port=free_ports(brokers),
         )
 
         self._broker.start()
@@ -108,7 +109,7 @@ class Fire:
                 if record.error() is None:
                     per_key.setdefault(record.key().decode(), []).append(int(record.value()))
                     got += 1
-        # Any additional record would be a duplicate.
+        # All expected records were read, so any further record is a duplicate.
         for record in consumer.consume(500, 3.0):
             assert record.error() is not None, f"one too many: {record.key()} {record.value()}"
         consumer.close()

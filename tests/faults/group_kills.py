@@ -179,7 +179,7 @@ class ShareKills(KilledBroker):
         return [*self.members, *self.producers]
 
     def _expectation(self) -> Callable[[], None]:
-        return lambda: None  # members check their own deliveries
+        return lambda: None  # nothing to check here: the members check their own deliveries
 
     def drain(self) -> int:
         """End the producers, wait until all records are acknowledged, and return their number."""

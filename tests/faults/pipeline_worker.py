@@ -40,8 +40,8 @@ def run(bootstrap: str, transactional_id: str) -> None:
         {
             "bootstrap.servers": bootstrap,
             "transactional.id": transactional_id,
-            # With any other strategy librdkafka loses its coordinator for good when no broker is
-            # reachable.
+            # With another strategy, librdkafka never finds its coordinator again after all brokers
+            # were unreachable.
             "metadata.recovery.strategy": "none",
             "transaction.timeout.ms": 10_000,
             "linger.ms": 0,

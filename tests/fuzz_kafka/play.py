@@ -137,7 +137,7 @@ class Player:
             for i in range(topic["num_partitions"])
         ]
         self._until_there("ListOffsets", 7, {"replica_id": -1, "topics": listed})
-        time.sleep(0.1 * self._patience)  # Kafka's coordinators learn of new topics late
+        time.sleep(0.1 * self._patience)  # Kafka's coordinators learn of new topics after a delay
 
     def _until_there(self, api: str, version: int, body: Body) -> Any:
         """Retry until no topic in the answer has an error, as new topics have in Kafka."""

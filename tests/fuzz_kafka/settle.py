@@ -62,8 +62,8 @@ class SettlingPlayer(Player):
             if step.api.endswith(_HEARTBEAT) and step.owner is not None
         )
         self._has_regex = any(step.body.get("subscribed_topic_regex") for step in steps)
-        # With as many votes for one assignor as for another, heartbeats in Kafka raise the epoch,
-        # and the assignor depends on the member that sent the last heartbeat.
+        # If two assignors have equally many votes, every heartbeat raises the group epoch in
+        # Kafka, and the member that sent the last heartbeat decides which assignor is used.
         votes = {step.body.get("server_assignor") for step in steps}
         self._is_steady = not {"range", "uniform"} <= votes
         self._settled: dict[str, Settled] = {}

@@ -121,8 +121,8 @@ class MemoryBroker:
         """Exceptions of handlers, which the dispatcher has caught."""
         self._dispatchers: dict[int, Dispatcher[Broker]] = {}
         if not has_real_steps:
-            # The machine's clock stands still, so a pause between slices of maintenance would never
-            # end.
+            # The machine's clock stands still, so a pause between slices of maintenance would
+            # never end. With a constant timer there are no slices.
             self.topics._maintenance._timer_s = self._no_time
         if starts:
             self.cluster.start()

@@ -51,7 +51,8 @@ class _Machine:
         return queued
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
-        # A frozen clock sets an alarm only for timers that are due.
+        # The virtual clock is frozen and calls this only for timers that are due, so run the
+        # callback at once.
         return self.call_soon(callback)
 
     call_maintenance = call_later

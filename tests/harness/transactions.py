@@ -42,7 +42,7 @@ class TransactionBroker(GroupBroker):
 
     def init(self, transactional_id: str = "id", timeout_ms: int = 60_000) -> Producer:
         """Send InitProducerId until an open transaction is aborted; return the producer."""
-        for _ in range(20):  # on a busy machine the end of a transaction needs several slices
+        for _ in range(20):  # on a busy machine, ending the transaction may take several turns
             response = self.init_once(transactional_id, timeout_ms)
             if response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 break

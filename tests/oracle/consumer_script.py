@@ -259,7 +259,7 @@ def _settings(cluster: Cluster, member: Any) -> None:
 
     a, b = (member("expires", name).join("three") for name in "ab")
     cluster.configure("expires", consumer_session_timeout_ms=1000)
-    for one in (a, b):  # the session of each member is shortened by the member's own heartbeat
+    for one in (a, b):  # a new session timeout applies to a member from its next heartbeat on
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", consumer_session_timeout_ms=60_000)

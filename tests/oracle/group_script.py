@@ -136,7 +136,7 @@ class GroupCluster:
             return len(found.partitions) == count
 
         wait_for(is_known, "the partitions are there")
-        time.sleep(0.5)  # Kafka's coordinator may learn of the change later
+        time.sleep(0.5)  # Kafka's coordinator may learn of the new partitions only later
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, and wait until all brokers know."""
@@ -150,7 +150,7 @@ class GroupCluster:
             return bool(found.error_code)
 
         wait_for(is_gone, "the topic is gone")
-        time.sleep(0.5)  # Kafka's coordinators may learn of the deletion later
+        time.sleep(0.5)  # Kafka's coordinators may learn of the deletion only later
 
     def configure(self, *groups: str, **configs: int | str) -> None:
         """Set group configs, and wait until the coordinator knows them."""
@@ -167,7 +167,7 @@ class GroupCluster:
         wanted = {change.name: change.value for change in changes}
         for group in groups:
             wait_for(partial(self._has_configs, group, wanted), "the configs are there")
-        time.sleep(0.5)  # Kafka's coordinator may learn of the change later
+        time.sleep(0.5)  # Kafka's coordinator may learn of the change only later
 
     def _has_configs(self, group: str, wanted: Mapping[str, str | None]) -> bool:
         """Return whether DescribeConfigs shows these configs of a group."""

@@ -24,7 +24,7 @@ REPORTER = Path(__file__).with_name("Telemetry.java")
 POM = Path(__file__).with_name("pom.xml")
 LEAST_JAVA = 17
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
-# An archive of Kafka's class data halves the CPU time of a broker's start.
+# An archive of Kafka's loaded classes halves the CPU time of a broker's start.
 CLASS_ARCHIVE = JARS / "classes.jsa"
 _WRITE_ARCHIVE = "-XX:ArchiveClassesAtExit="
 SECONDS = 300
@@ -37,9 +37,9 @@ COMPLAINTS = (
     "Exception",
     "corrupt",
 )
-# For each time index entry, the tool looks for the timestamp in the records of the batch.
-# Compaction may leave a batch without records (the last batch of a producer); then the tool reports
-# an error, also for logs written by Kafka.
+# The tool looks up each time index entry in the records of its batch. Compaction may leave an
+# empty batch, because it keeps the last batch of a producer. The tool then prints an error with
+# this text, also for Kafka's own logs.
 OF_AN_EMPTY_BATCH = "log timestamp: -1"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 
@@ -82,7 +82,7 @@ def java(
     if more_classes is not None:
         classes += f"{os.pathsep}{more_classes}"
     if "ORACLE_JARS" not in os.environ and CLASS_ARCHIVE.exists():
-        # A JVM that cannot use the archive would print a warning to its output.
+        # Turn JVM warnings off: a JVM that cannot use the archive would print a warning.
         options = (*options, f"-XX:SharedArchiveFile={CLASS_ARCHIVE}", "-Xlog:disable")
     return ["java", f"-Xmx{heap}", *options, quiet, "-cp", classes, main, *arguments]
 
@@ -112,7 +112,7 @@ def _archive_classes() -> None:
 def dump_log_segments(files: Sequence[Path], *options: str) -> str:
     """Return the output of Kafka's DumpLogSegments; fail if it reports a fault."""
     names = ",".join(map(str, files))
-    for package in ("org.apache.kafka", "kafka"):  # Up to Kafka 4.2 the package is `kafka`.
+    for package in ("org.apache.kafka", "kafka"):  # up to Kafka 4.2, the package was called `kafka`
         command = java(f"{package}.tools.DumpLogSegments", *options, "--files", names)
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if "ClassNotFoundException" not in done.stderr:

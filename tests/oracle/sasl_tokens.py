@@ -33,7 +33,8 @@ def _say(*tokens: bytes) -> Callable[[Talk], None]:
                 if response is not None:
                     response = talk.said.pop()
                     fields = response[1]
-                    # The exact session lifetime depends on the clock.
+                    # Compare session lifetimes in minutes, because the exact values depend on the
+                    # clock.
                     fields["session_lifetime_ms"] //= 60_000
                     talk.said.append(response)
         if talk.said[-1] != CLOSED:

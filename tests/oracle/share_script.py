@@ -358,7 +358,7 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
         reader.acknowledge(*((first, last, RELEASE) for first, last, _ in acquired))
     reader.close()
 
-    # Only the lock that must expire is short: the other steps do not depend on timing.
+    # Only one lock must expire, so only this lock is short. No other step depends on timing.
     member("locks", "a").join("one")
     reader = Reader(cluster, "locks", "a", "one")
     assert reader.fetch(max_records=5) == [(0, 4, 1)]
@@ -377,7 +377,8 @@ def _deliver_again(cluster: Cluster, member: Any) -> None:
     assert joined(reader.fetch()) == [(0, 9, 1)]
     reader.acknowledge((2, 3, ACCEPT))
 
-    # The fourth write is a snapshot, so offset 4 is not merged with offsets 2 and 3.
+    # The fourth write becomes a snapshot, so the update of offset 4 is not merged with the updates
+    # of offsets 2 and 3.
     member("apart", "a").join("one")
     reader = Reader(cluster, "apart", "a", "one")
     assert joined(reader.fetch()) == [(0, 9, 1)]
@@ -427,7 +428,7 @@ def _end(cluster: Cluster, member: Any) -> None:
     """Let the members of a group expire."""
     a, b = (member("expires", name).join("three") for name in "ab")
     cluster.configure("expires", share_session_timeout_ms=1000)
-    for one in (a, b):  # the session of each member is shortened by the member's own heartbeat
+    for one in (a, b):  # a new session timeout applies to a member from its next heartbeat on
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", share_session_timeout_ms=60_000)

@@ -432,7 +432,7 @@ def _end(cluster: Cluster, member: Any) -> None:
     a.join()
     b.join()
     cluster.configure("expires", streams_session_timeout_ms=1500)
-    for one in (a, b):  # only the member of this heartbeat gets the shorter timeout
+    for one in (a, b):  # a new session timeout applies to a member from its next heartbeat on
         one.send()
         cluster.wait_until_gone("expires", one.name)
     cluster.configure("expires", streams_session_timeout_ms=60_000)

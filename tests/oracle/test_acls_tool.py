@@ -38,7 +38,8 @@ def _run(bootstrap_servers: str) -> list[list[str]]:
             timeout=SECONDS,
             check=False,
         )
-        # kafka-acls prints a space before its first ACL, which JVM hash codes select.
+        # Sort and strip the lines: kafka-acls prints its ACLs in hash order, with a space before
+        # the first.
         printed.append(sorted(line.strip() for line in done.stdout.splitlines()))
     return printed
 

@@ -44,7 +44,7 @@ def test_simple_assigns_as_kafkas_does() -> None:
     assert len(small) >= 2000
     assert len(large) >= 1000
     failed = compare(small)
-    # Kafka's assignor throws NoSuchElementException if members own unassignable partitions.
+    # For members that own unassignable partitions, Kafka's assignor throws NoSuchElementException.
     assert all("NoSuchElementException" in error for error in failed.values()), failed
     assert all(case.spec.assignable is not None for case in map(small.__getitem__, failed))
     assert len(failed) < 100

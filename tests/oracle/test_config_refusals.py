@@ -118,8 +118,8 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
             single_value: Operations = [(keys[0], 1.0)]
             changes = [(one, single_value) for one in users[:count]]
             requests.append(alter(*changes, validate_only=validate_only).request)
-    # Two values per entity are enough to exceed the limit: Kafka counts all values, also unchanged
-    # values.
+    # Kafka's limit counts all values, also unchanged ones. With two values each, half as many
+    # entities reach the limit.
     for count in (MOST // 2, MOST // 2 + 1):
         both_values: Operations = [(key, 1.0) for key in keys]
         changes = [(one, both_values) for one in users[:count]]

@@ -71,8 +71,10 @@ def story(addresses: Addresses) -> list[str]:
     visitors.go("a")
     told.append(f"c then {visitors.look('c')}")
     told += [f"{name} {visitors.come(name, 'PLAINTEXT')}" for name in "de"]
-    told.append(f"f {visitors.come('f', 'OTHER')}")  # this connection reaches the broker's limit
-    told.append(f"c {visitors.ask('c')}")  # after this request, b has been idle longest
+    # Connection f reaches the broker's limit.
+    told.append(f"f {visitors.come('f', 'OTHER')}")
+    # After this request of c, connection b has been idle longest.
+    told.append(f"c {visitors.ask('c')}")
     told.append(f"g {visitors.come('g', 'PLAINTEXT')}")
     time.sleep(PAUSE_SECONDS)  # Kafka's processors check three times a second
     told += [f"{name} {visitors.ask(name)}" for name in "bcdeg"]

@@ -240,8 +240,8 @@ def assignment(partitions: list[int]) -> bytes:
 def use(talk: Talk) -> None:
     """Create groups that stay mixed, and groups that are converted there and back."""
     talk.find_coordinator()
-    # Group g: two classic members, an upgrade, more members of both protocols. The assignor orders
-    # members by their instance ids.
+    # Group g: two classic members, then an upgrade, then more members of both protocols. Instance
+    # ids fix the order of members for the assignor.
     m, n = Old(talk, "m", "g", instance="m"), Old(talk, "n", "g", "t", "other", instance="n")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})
@@ -266,8 +266,8 @@ def use(talk: Talk) -> None:
     again.join()
     again.sync()
     n.leave()
-    # Group h: a classic group becomes a consumer group. When a member leaves, it becomes a classic
-    # group again.
+    # Group h: a classic group becomes a consumer group. After a member has left, the group is a
+    # classic group again.
     m = Old(talk, "h-m", "h")
     m.join()
     m.sync({m: [0, 1, 2, 3, 4, 5]})

@@ -26,11 +26,12 @@ from tests.support import Broker, wait_for
 HERE = Path(__file__).parent
 CALLS = HERE / "group_tools.txt"
 SETTINGS = {
-    # A test broker sets these configs by default, and `--describe --all` would show a difference.
+    # Set the defaults of the test helper on both brokers, so that `--describe --all` prints the
+    # same configs.
     **{name: str(value) for name, value in DEFAULTS.items()},
     "auto.create.topics.enable": "false",
     "log.retention.ms": "-1",
-    # These timeouts determine how long static members and killed programs stay in their groups.
+    # Short session timeouts remove static members and killed programs quickly.
     **{
         f"group.{kind}.{name}": str(value)
         for kind in ("consumer", "share", "streams")
@@ -49,7 +50,7 @@ TOOLS = {
     "configs": "org.apache.kafka.tools.ConfigCommand",
 }
 CONSUMER = {"group_protocol": "consumer"}
-# Members join in this order: a member starts when all previous members have their assignments.
+# Members are started in this order, each when all earlier members have their assignments.
 MEMBERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("new", CONSUMER),
     ("new", {**CONSUMER, "group_instance_id": "s"}),
@@ -64,7 +65,8 @@ _USAGE = re.compile(r"(?s)\nOption .*")
 _TIME = re.compile(r"(?m)^\[[^\]]*\] ")
 _MEMBER_ID = re.compile(r"(?<![\w/+-])[\w/+-]{22}(?=\s)")
 _UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-# The streams client deletes consumed records of this topic at an arbitrary time.
+# The end offsets and lags of this topic are not compared, because the streams client deletes
+# consumed records at any time.
 _REPARTITION = re.compile(r"(\S+-repartition\s+\d\s).*")
 
 

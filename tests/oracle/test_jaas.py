@@ -43,7 +43,8 @@ def _ours(text: str) -> str:
 
 
 def _told(module: LoginModule) -> str:
-    # Java sorts by UTF-16 units, Python by code points; the orders agree in the basic plane.
+    # Java sorts by UTF-16 units, Python by code points. Both orders are equal without characters
+    # above U+FFFF.
     options = (
         f" {_encoded(name)}={_encoded(module.options[name])}" for name in sorted(module.options)
     )
@@ -86,7 +87,7 @@ def test_files_mean_the_same() -> None:
     for _ in range(COUNT):
         piece = "".join(random.choices(pieces, k=random.randrange(1, 10)))
         texts += [piece, f"a {{ {piece} }};", f'a {{ M required x="{piece}"; }}; b {{ }};']
-    # Java accepts a section without a name, but no login can refer to such a section.
+    # Leave out sections without a name. Java accepts them, but no login can use them.
     texts = [text for text in texts if not _is_nameless(text)]
     assert not _differences(texts, _ours_of_file, "files")
 

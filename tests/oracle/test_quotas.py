@@ -24,7 +24,7 @@ from tests.support import Broker, address_of, wait_for
 
 SETTLE_SECONDS = 0.3
 RATE = 200_000
-RECORD = bytes(260_000)  # the eighth record exceeds the quota
+RECORD = bytes(260_000)  # the eighth record of this size exceeds the quota
 _ALL: Names = [("user", None)]
 
 
@@ -67,7 +67,8 @@ def answers(servers: str) -> list[dict[str, Any]]:
     for case in CASES:
         is_change = isinstance(case.request, AlterClientQuotasRequest)
         if not is_change and not is_settled:
-            time.sleep(SETTLE_SECONDS)  # Kafka's brokers apply changes a moment later
+            # A broker of Kafka applies changes shortly after the response.
+            time.sleep(SETTLE_SECONDS)
         is_settled = not is_change
         answer: dict[str, Any] = to_json(client.ask(case.request, case.version), case.version)
         for entry in answer["entries"] or ():
@@ -93,7 +94,7 @@ def throttled(servers: str) -> dict[str, list[int]]:
         ("controller_mutation_rate", 1.0),
     ]
     client.ask(alter((_ALL, limits)).request, 1)
-    time.sleep(1)  # a broker of Kafka applies changes of the controller a moment later
+    time.sleep(1)  # a broker of Kafka applies changes shortly after the response
 
     def create(name: str, version: int) -> tuple[int, int]:
         topic = CreatableTopic(name=name, num_partitions=12, replication_factor=1)

@@ -66,7 +66,8 @@ def _settings(keys: Path) -> dict[str, str]:
     for mechanism in ("plain", "scram-sha-256"):
         settings[f"listener.name.again.{mechanism}.connections.max.reauth.ms"] = str(REAUTH_MS)
     package = "org.apache.kafka.common.security.oauthbearer"
-    # Without a callback handler Kafka accepts unsigned tokens, and so does our broker on loopback.
+    # Without a callback handler, Kafka accepts unsigned tokens, and this broker accepts them on
+    # loopback.
     unasked = "listener.name.unasked"
     settings[f"{unasked}.sasl.enabled.mechanisms"] = "OAUTHBEARER"
     settings[f"{unasked}.oauthbearer.sasl.jaas.config"] = (
@@ -259,8 +260,8 @@ def test_users_are_changed_and_described_alike(theirs: Addresses, ours: Addresse
         for users in questions:
             names = None if users is None else [ScramUserName(name=name) for name in users]
             question = DescribeUserScramCredentialsRequest(users=names)
-            # A Kafka broker answers from its replayed metadata log, which may lag behind the
-            # controller.
+            # Kafka's broker answers from its copy of the metadata log, which may be older than the
+            # last change.
             with suppress(AssertionError):
                 wait_for(partial(_is_alike, theirs, ours, question), "the same", 5)
             assert _told(ours, question) == _told(theirs, question)

@@ -67,10 +67,11 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
     with (
         OfficialTools() as official,
         broker(kind, tmp_path, area.settings) as (bootstrap, control),
-        # Kafka's tools wrap a long error at a hyphen, such as that of `popen-gw0` in tmp_path.
+        # The path must not contain a hyphen, as in `popen-gw0` of tmp_path, because Kafka's tools
+        # break long lines there.
         TemporaryDirectory(prefix="tools") as files,
     ):
-        # The prefixes have the same length, because the width of a column depends on its contents.
+        # The prefixes have equal lengths, because column widths depend on the contents.
         theirs, own = (
             Player(
                 tool,
@@ -88,8 +89,8 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
                 continue
             expected, answer = theirs.play(case), own.play(case)
             end = time.monotonic() + SETTLE_SECONDS
-            # A broker of Kafka applies a change shortly after the response. Read-only calls can be
-            # repeated on both brokers, refused calls on ours.
+            # Kafka applies a change shortly after its response, so repeat the call. Read-only
+            # calls are repeated on both brokers, refused calls on this project's broker.
             while answer != expected and time.monotonic() < end:
                 if case.only_reads:
                     expected, answer = theirs.play(case), own.play(case)

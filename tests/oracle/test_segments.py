@@ -35,7 +35,7 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "200",
     "log.retention.check.interval.ms": "500",
 }
-# Enough committed offsets for the offsets log to be compacted: the dirty part must reach 1 MiB.
+# So many commits that the offsets log is compacted, which requires 1 MiB of uncompacted data.
 COMMIT_PARTITIONS = 500
 COMMIT_ROUNDS = 45
 
@@ -126,7 +126,7 @@ def log_bytes(data: Path, topic: str) -> int:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Groups]:
     """The data directory of a stopped broker of ours, and its groups."""
-    jars()  # download now, so that the tests below do not measure it
+    jars()  # download now, so that the time is not charged to the tests below
     data = tmp_path_factory.mktemp("ours") / "data"
     with Broker(SETTINGS, data_dir=data) as broker:
         admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
@@ -181,8 +181,8 @@ def test_kafka_accepts_every_segment(
     data, groups = written
     assert LogVerification(data).run().errors == []
     assert len(list(data.glob("mixed-0/*.log"))) > 2, "rolled"
-    # The size of the offsets log depends on when it was compacted, but each group keeps at least
-    # one batch.
+    # How often the offsets log was compacted varies, but at least one batch per group must be
+    # left.
     for pattern, options, least in (
         ("[!_]*-*", [], 11),
         ("__consumer_offsets-*", ["--offsets-decoder"], len(groups)),

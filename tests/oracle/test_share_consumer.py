@@ -51,8 +51,8 @@ def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -
         other = stack.enter_context(Member(bootstrap, tmp_path / "other", "obey"))
         expected = [Got(number, 1, values[number]) for number in range(HELD, 30)]
         assert other.wait_until_got(20, "the rest") == expected
-        # The acquisition locks last half a minute, but the end of the connection ends the share
-        # session earlier.
+        # The acquisition locks last for 30 s. Killing the holder closes its connection, which ends
+        # its share session at once.
         holder.process.kill()
         expected += [one._replace(delivery_count=2) for one in held]
         assert other.wait_until_got(30, "what was held", 15) == expected
@@ -83,8 +83,8 @@ def test_each_kind_of_acknowledgement(broker: Broker, tmp_path: Path) -> None:
         other = stack.enter_context(Member(bootstrap, tmp_path / "other", "obey"))
         expected = [one._replace(delivery_count=2) for one in held]
         assert other.wait_until_got(HELD, "what was held") == expected
-        # Acknowledgements below the start offset of the share partition are late; this is not an
-        # error.
+        # A late acknowledgement, for offsets below the start offset of the share partition, is not
+        # an error.
         holder.close()
         broker.produce("jobs", b"release", b"reject", b"renew", b"accept")
         got = sorted(other.wait_until_got(HELD + 9, "all deliveries")[HELD:])

@@ -159,7 +159,8 @@ def use(leader: Leader) -> None:
         batches = [(first, first + 4, 2, 1), (first + 5, first + 9, 0, 1)]
         start = max(0, first - 20)
         leader.does(write_request(t, 0, *batches, start=start, complete=5, state_epoch=2), 1)
-    # Overlapping batches without a start offset are released, redelivered and archived.
+    # These writes have overlapping batches and no start offset: records are released, delivered
+    # again and archived.
     leader.does(write_request(t, 1, (0, 19, 0, 1), start=0, leader_epoch=1, state_epoch=2), 1)
     leader.does(write_request(t, 1, (3, 9, 2, 2), leader_epoch=1, state_epoch=2), 1)
     leader.does(write_request(t, 1, (8, 12, 4, 3), (14, 14, 2, 1), leader_epoch=1, state_epoch=2))
@@ -184,7 +185,8 @@ def records(data: Path) -> list[tuple[Any, ...]]:
             for record in iterate_records(contents, header):
                 value = record.value
                 if value is not None and record.key is not None and record.key[:2] == b"\0\0":
-                    value = value[:22] + value[38:]  # removes the two timestamps of a snapshot
+                    # Cut out the two timestamps of a snapshot, which differ.
+                    value = value[:22] + value[38:]
                 found.append(
                     (
                         record.offset,

@@ -115,7 +115,8 @@ class View:
     # --- what must not happen ---------------------------------------------------------------------
 
     def _console(self, message: ConsoleMessage) -> None:
-        # Chromium logs each response with an error status; `refusals` has these.
+        # Chromium also logs each response with an error status, but these are checked as
+        # `refusals`.
         is_status = "Failed to load resource: the server responded" in message.text
         is_lost = self.may_lose_server and _LOST in message.text
         if message.type in ("error", "warning") and not is_status and not is_lost:

@@ -137,7 +137,7 @@ class RandomGroup:
 
     def _add(self, *, is_static: bool) -> None:
         self._count += 1
-        # Every third client has the client id of another one.
+        # Of three consecutive clients, two share a client id.
         name = f"client-{self._count // 3 if self._count % 3 else self._count}"
         instance = f"static-{self._count}" if is_static else None
         member = Member(self._broker.connect(), name, instance)
@@ -220,7 +220,8 @@ class RandomGroup:
         )
 
     def _join_all(self) -> None:
-        # Members rejoin after they have heard of the rebalance, which the last one may begin.
+        # The others rejoin only after the rebalance has begun, because the join of the last member
+        # may begin it.
         last = self.members[-1]
         last.send(self._join_request(last))
         others = self.members[:-1]
@@ -229,7 +230,8 @@ class RandomGroup:
         for member in others:
             member.send(self._join_request(member))
         while not select([self.members[0].wire.socket], [], [], 0.2)[0]:
-            self._broker.clock.advance(0.01)  # ends the initial delay of an empty group
+            # End the initial rebalance delay of a group that was empty.
+            self._broker.clock.advance(0.01)
         answers = [member.receive(JoinGroupResponse) for member in self.members]
         assert {answer.error_code for answer in answers} == {0}
         self._generation = answers[0].generation_id

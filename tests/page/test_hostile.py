@@ -56,7 +56,7 @@ def broker() -> Iterator[Broker]:
         kept = []
         for name in NAMES.values():
             if "\x00" in name:
-                continue  # librdkafka takes C strings
+                continue  # librdkafka cannot send the name: its C strings end at the null character
             kept.append(open_transaction(broker.bootstrap_servers, name, TOPIC))
         for key in ("image", "right to left", "long"):
             member = consumer(broker.bootstrap_servers, f"member {key}", NAMES[key], TOPIC)
@@ -138,7 +138,7 @@ def test_each_hostile_record_is_shown(
     wait_for(lambda: view.page.locator("tbody tr").count() >= count, "the records")
     check(view)
     for offset in range(count):
-        # A value of 10 MB as hexadecimal digits takes the browser seconds.
+        # In hexadecimal, a value of 10 MB keeps the browser busy for seconds.
         view.context.set_default_timeout(90_000)
         view.go("records", TOPIC, query={"record": f"0-{offset}", "format": how})
         view.page.locator("h1", has_text=f"Record 0-{offset}").wait_for()

@@ -101,7 +101,8 @@ def share_consumer(bootstrap: str, group: str, topic: str = SHARED) -> Polled:
     acquired: list[object] = []
 
     def poll() -> None:
-        # The next poll would fail, because the acquired records are not acknowledged.
+        # Stop polling once records are acquired: the next poll would fail, because they are not
+        # acknowledged.
         if acquired:
             time.sleep(0.1)
         else:

@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 QUICK = {
-    # With few rows, code generation takes longer than interpretation.
+    # With so few rows, generating code takes longer than interpreting the plan.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

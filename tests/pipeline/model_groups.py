@@ -347,7 +347,8 @@ def _changes(made: Made, before: Made, back: dict[str, str]) -> Row:
 def _around(model: Model, name: str, made: Made, times: list[int]) -> Row:
     """Return storm, frequency, and the columns from `__group_events`."""
     at_ms = made.told.at_ms
-    # For each span of STORM_MS with this generation: its number of generations.
+    # For each span of STORM_MS that contains this generation: how many generations the span
+    # contains.
     stretches = (sum(1 for one in times if begin <= one <= begin + STORM_MS)
                  for begin in times if begin <= at_ms <= begin + STORM_MS)  # fmt: skip
     events = [

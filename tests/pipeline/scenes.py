@@ -70,7 +70,8 @@ def tell(*, loadable: bool = False) -> Story:
     _trimmed(story)
     _busy_and_reborn(story)
     _spark(story)
-    # The open transaction comes last, because consumers cannot read past its first record.
+    # The open transaction comes last, because read_committed consumers cannot read past its first
+    # record.
     story.commit(AT_MS - SECOND_MS, "transactional", "orders", {2: 400}, producer_id=8)
     return story
 

@@ -40,7 +40,7 @@ class Standalone:
     def __enter__(self) -> Self:
         self.libraries.mkdir()
         (self._folder / "empty").mkdir()
-        # The -S option excludes the interpreter's site-packages, where the checkout is installed.
+        # With -S, Python does not add its site-packages, in which this checkout is installed.
         path = f'PYTHONPATH="$PYTHONPATH:{self.libraries}"'
         self.python.write_text(f'#!/bin/sh\n{path} exec {sys.executable} -S "$@"\n')
         self.python.chmod(0o755)
@@ -86,7 +86,7 @@ class Standalone:
     def stop(self) -> None:
         """End all processes of the cluster, including those that they started."""
         started = _descendants({process.pid for process in self._processes})
-        # Workers end first, because they end their executors.
+        # End the workers before the master, because each worker ends its own executors.
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:

@@ -40,7 +40,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 EVENTS_TOPIC = "__group_events"
 METADATA_FILE = "partition.metadata"
 OFFSETS_PARTITIONS = 4
-SESSION_MS = 30 * MINUTE_MS  # a broker that starts on these files must not expire any member
+SESSION_MS = 30 * MINUTE_MS  # long, so that a broker that starts on these files expires no member
 NO_TOPIC_ID = bytes(16)
 
 Assignment = dict[str, list[int]]

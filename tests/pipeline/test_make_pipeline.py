@@ -105,7 +105,8 @@ def test_the_notebook_reads_them(demo: Demo, monkeypatch: pytest.MonkeyPatch) ->
     assert namespace["verdicts"].loc["billing", "status"] == "OK"
     assert len(namespace["rebalances"]) == len(demo.rows(schema.REBALANCES))
     assert lags["billing"] == 0
-    # The lag of `reports` has grown; the final lag of `billing` is at most one commit's records.
+    # The lag of `reports` has grown. The last lag of `billing` is at most the records of one
+    # commit.
     over_time = namespace["over_time"]
     assert over_time["reports"].dropna().iloc[-1] > over_time["reports"].dropna().iloc[0]
     assert over_time["billing"].dropna().iloc[-1] <= 30

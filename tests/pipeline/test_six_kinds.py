@@ -154,7 +154,8 @@ def test_each_kind_of_group_gets_its_verdict(
         files = LogDirSource(connector, str(kafka.data))
         assert held(files.partition_ends([HELD])) == asked
         rows = plain_rows(store.read_bronze(schema.OFFSETS_LOG), schema.OFFSETS_LOG)
-        # After two minutes, the stopped group has been silent for more than a tenth of the window.
+        # Two minutes after the last record, the stopped group has been silent for more than a
+        # tenth of the window.
         at_ms = max(row["log_timestamp_ms"] for row in rows) + 120_000
         make_tables(store, Questions(at_ms, window_ms=1_000_000), None, silent)
     made = plain_rows(read_table(store, schema.STATUS), schema.STATUS)

@@ -48,7 +48,7 @@ def read_definitions(jars: Path) -> dict[str, Definition]:
                 if name.startswith("common/message/") and name.endswith(".json"):
                     definition = json.loads(_COMMENT.sub(r"\1", archive.read(name).decode()))
                     found[definition["name"]] = definition
-                    # Our broker serves a message if it is a request to a broker or a record of a
+                    # This project's broker serves requests to a broker and records of a
                     # coordinator.
                     definition["isServed"] = (
                         "broker" in definition.get("listeners", ()) or "coordinator" in jar.name

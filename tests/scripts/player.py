@@ -180,7 +180,7 @@ _JUSTIFIED = re.compile(
 )
 _GUESS = re.compile(r"(?s)\n+Did you mean:\n.*(?=\n\Z)")
 _BROKEN_NAME = re.compile(r"(?<=--) |(?<=--key-) ")
-# kafka-transactions prints tables with producer ids, and with timestamps and their age.
+# Producer ids, timestamps and ages differ between runs; kafka-transactions prints them in tables.
 _PRODUCER_ID = re.compile(r"(?m)(?<![^\t\n])(?=[\d ]{10}\t)\d+ *(?=\t)")
 _TIME = re.compile(r"\b\d{13}( *\t)")
 _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
@@ -188,7 +188,8 @@ _AGE = re.compile(r"(?<=\tTIME)( *\t)(?=[\d ]{13}\t|[\d ]{21}\t)\d+ *")
 _FIRST_ACL = re.compile(r"(?m)^ (?=\t\(principal=)")
 # If an Admin call finds no leader, its timeout error has one of two texts at random.
 _CALL = re.compile(r"Call\(callName=(\S+), deadlineMs=.* timed out at \d+ after \d+ attempt\(s\)")
-# kafka-delegation-tokens prints tables of tokens, and other lines that name a token.
+# Token ids and HMACs differ between runs; kafka-delegation-tokens prints them in tables and in
+# other lines.
 _TOKEN = re.compile(r"(?m)^(?P<id>[\w-]{22}) (?P<hmac>[\w+/]{86}==) ")
 _TOKEN_ID = re.compile(r"(?<=with tokenId : )\S+")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?![:\d])")
@@ -607,7 +608,9 @@ def _run_until(text: str, command: Sequence[str], number: signal.Signals) -> Out
     """Run a tool that does not end, and send a signal once it prints a line with `text`."""
     pipe = subprocess.PIPE
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:  # a process started by a shell with "&" ignores SIGINT, and so would its child
+    # A process that a shell starts with "&" ignores SIGINT, and a child would inherit this.
+    # Set the default handler while the child starts.
+    try:
         process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
     finally:
         signal.signal(signal.SIGINT, before)

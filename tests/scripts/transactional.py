@@ -19,8 +19,10 @@ TIMEOUT_MS = 600_000
 WRITTEN_MS = 1_700_000_000_000
 """Timestamp of all records: long ago, so that open transactions count as hanging."""
 
-_TRANSACTION = 1  # the key type of FindCoordinator
-_PRODUCE_VERSION = 11  # transactions v1: the producer adds its partitions
+# The key type of FindCoordinator for transactions.
+_TRANSACTION = 1
+# A version of transactions v1: the producer sends AddPartitionsToTxn.
+_PRODUCE_VERSION = 11
 
 
 class Transactions:

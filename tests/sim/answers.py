@@ -105,7 +105,8 @@ def check_waiting(answer: Answer, replies: Replies) -> None:
     verdict = answer.note.verdict
     if verdict is None or any(reply is answer for reply, _ in replies):
         return
-    # LeaveGroup is answered only when the record of the Empty group is written.
+    # LeaveGroup of the last member is answered only after the record of the Empty group is
+    # written.
     is_leave = isinstance(answer.request, LeaveGroupRequest)
     may_wait = isinstance(verdict, Wait) or (is_leave and answer.note.leaving)
     assert may_wait, f"no answer to {answer.request!r}, {verdict} expected"

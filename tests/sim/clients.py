@@ -96,7 +96,9 @@ class Client:
             return
         request = self.waiting.request
         if isinstance(request, SyncGroupRequest):
-            self.sync()  # a leader may compute another assignment for the repeated SyncGroup
+            # Do not resend the old request: a leader may compute another assignment for its
+            # repeated SyncGroup.
+            self.sync()
             return
         assert isinstance(request, Message)
         self.ask(request, self.asked_at)

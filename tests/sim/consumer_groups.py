@@ -119,7 +119,8 @@ class ConsumerWorld(GroupWorld):
                 verdict = commit_error(group if is_loaded else None, request, answer.api_version)
                 return None if verdict is None else Expected(verdict)
         if isinstance(group, ConsumerGroup):
-            # Members of the classic protocol leave, return under another id, or time out.
+            # From now on, any member of the classic protocol may leave, return under another id,
+            # or time out.
             self.may_go |= {one.member_id for one in group.members.values() if one.classic}
             instance_id = getattr(request, "group_instance_id", None)
             self.may_go |= {group.static_ids.get(instance_id or "", "")}

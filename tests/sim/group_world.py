@@ -231,7 +231,8 @@ class GroupWorld(Watcher, ABC):
             topics.revision += 1
             self.topic_is_deleted(name)
             return
-        # A recreated topic has the deleted topic's id, so it must not have fewer partitions.
+        # In this simulation, a recreated topic gets the id of the deleted topic, so it must not
+        # have fewer partitions.
         least = self.most_partitions.get(name, 0)
         count_now = self.rng.randrange(least, MOST_PARTITIONS + 1) if self.topics_grow else least
         self.create_topic(name, count_now or 1)
@@ -324,7 +325,7 @@ class GroupWorld(Watcher, ABC):
         for client in self.clients:
             client.calm_down()
 
-    # Called while the broker handles queued requests
+    # Broker callbacks
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Note the expected response before a request is handled."""

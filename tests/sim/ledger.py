@@ -93,8 +93,8 @@ class Ledger:
                     for one in topic.partitions
                 }
                 if self.broker.flushes:
-                    # A fetched offset may be older than a commit that was appended with the same
-                    # batch of requests.
+                    # The response to a commit waits for its sync. A fetch may therefore return an
+                    # older offset than a commit that was appended before.
                     for place, (offset, _) in fetched.items():
                         assert offset in self.written[place], f"{place}: {offset} never written"
                     return

@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     arguments = parser.parse_args()
     bugs = [bug for bug in read_bugs() if arguments.word in bug.name]
-    for bug in bugs:  # a fragment that does not match the source fails before the first run
+    for bug in bugs:  # check every fragment against the source before the first run
         broken((ROOT / module_path(bug)).read_text(encoding="utf-8"), bug)
     check_health()
     results = try_all(bugs, arguments.jobs)

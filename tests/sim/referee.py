@@ -118,7 +118,7 @@ class Referee(Watcher):
         self.were_awaited: set[str] = set()
         self.somebody_expired = False
 
-    # Calls from the broker
+    # Broker callbacks
 
     def asked(self, answer: Answer, caller: Caller) -> None:
         """Judge a request before the group sees it."""
@@ -237,7 +237,8 @@ class Referee(Watcher):
             self.moves,
             self.failures,
             self.assignment_of,
-            may_be_too_large=broker.batch_limit is None,  # no single commit exceeds a batch limit
+            # With a batch limit, no single commit is too large.
+            may_be_too_large=broker.batch_limit is None,
         )
         for reply, response in replies:
             answers.check(reply, response, window)
@@ -283,7 +284,7 @@ class Referee(Watcher):
         elif ask.verdict is E.GROUP_MAX_SIZE_REACHED:
             self.pending.pop(request.member_id, None)
             self.leaving = {request.member_id}
-            self.may_be_complete = True  # as in Kafka, the refusal does not end the phase
+            self.may_be_complete = True  # as in Kafka, the refusal does not complete the join phase
         elif ask.verdict is Wait.JOIN:
             self.pending.pop(request.member_id, None)
             if member_id not in self.sessions:
@@ -427,7 +428,8 @@ class Referee(Watcher):
                 self.initial, wait_ms = None, max(longest_ms, ALONE_MS)
             self.join_ends_ms = now_ms + wait_ms
             if self.somebody_expired and group.join_operation is not None:
-                # The member may have been removed after its timeout was used for the join phase.
+                # The deadline may still include the rebalance timeout of a member that has expired
+                # since.
                 ends_ms = group.join_operation.deadline_ms or 0
                 self.join_ends_ms = max(self.join_ends_ms, ends_ms)
         complete = not membership.pending and all(

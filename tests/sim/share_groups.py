@@ -432,8 +432,8 @@ class ShareWorld:
         for reader in self.readers:
             assert reader.asked is None or len(reader.asked.call.replies) <= 1, "answered twice"
         if self.steps % 8 == 0:
-            # Update counts until the next snapshot may differ: as in Kafka, a pruned log gives
-            # higher counts.
+            # Compare without the number of updates since the last snapshot. As in Kafka, this
+            # number is higher after a pruned log was loaded.
             known = self.broker.led().shard.hard_state()
             made = {key: state[:-1] for key, state in self.broker.replayed().items()}
             assert made == {key: state[:-1] for key, state in known.items()}, "another state"

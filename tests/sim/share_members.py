@@ -158,7 +158,8 @@ class ShareMembersWorld(GroupWorld):
         self.clients = [
             self.rng.choice(KINDS)(self, f"c{number}") for number in range(self.rng.randrange(1, 7))
         ]
-        if self.append_failure_rate:  # so that a failed append rarely keeps an expired member
+        # A low rate, so that a failed append rarely keeps an expired member.
+        if self.append_failure_rate:
             self.append_failure_rate = self.rng.choice([0.05, 0.2])
         self.trouble_rate = self.rng.choice([0.0, 0.05, 0.1])
         """The rate at which the share coordinator starts or stops being late, or failing."""
@@ -231,7 +232,7 @@ class ShareMembersWorld(GroupWorld):
     def administrate(self) -> None:
         """Describe or delete the group."""
         if self.rng.random() < 0.5:
-            self._share_coordinator_is_well()  # else DeleteGroups would fail or wait
+            self._share_coordinator_is_well()  # otherwise DeleteGroups would fail or wait
             self.delete_group()
             return
         group = self.broker.any_group

@@ -276,7 +276,7 @@ class StreamsWorld(GroupWorld):
             self.may_go.add(member_id)
         elif epoch != current.epoch and not self._has_missed(current, request):
             error = E.FENCED_MEMBER_EPOCH
-        # A task of a topic that was recreated with fewer partitions no longer exists.
+        # The client may report a task of a topic that was recreated with fewer partitions.
         errors = {error, E.INVALID_REQUEST} if request.active_tasks and not error else {error}
         return Expected(errors, current.assigned)
 

@@ -139,7 +139,8 @@ class World:
             self.rest()
         except Crash:
             died = True
-        # An exception in an event loop callback is not raised here.
+        # The fault may also have hit a callback of the event loop, whose exception is not raised
+        # here.
         if died or (is_crash and not self.disk.fault_is_pending):
             self.tell("the broker dies")
             self.restart(is_clean=False)
@@ -311,7 +312,8 @@ class World:
         )
         self.tell(f"{instance.name} {'commits' if commits else 'aborts'}")
         is_retry = not transaction.is_open
-        transaction.end(None if commits else False)  # the transaction can no longer be committed
+        # From now on, an abort is final, and the outcome of a commit is unknown.
+        transaction.end(None if commits else False)
         answer = self.broker.end(
             instance.identity,
             commits=commits,
@@ -381,7 +383,7 @@ class World:
         before = self._state() if is_clean else None
         for instance in self.current.values():
             if instance.transaction is not None and not is_clean:
-                instance.must_abort = True  # a response may have got lost
+                instance.must_abort = True  # a response may be lost, so the client must abort
         self.disk.processes_died()
         now_ms = self.broker.clock.time_ms
         self.broker = self._started()
@@ -398,7 +400,7 @@ class World:
             for name, entry in self.broker.transactions.ids.items()
         }
         task = self.broker.groups.tasks.get(GROUP)
-        # A group without offsets, as after an abort, is not in the log, and expiry would remove it.
+        # Leave out a group without offsets, for example after an abort: it is not in the log.
         return ids, task.group.offsets if task is not None and task.group.offsets else None
 
     # --- invariants -------------------------------------------------------------------------------

@@ -340,14 +340,16 @@ class World:
                 if self.broker.is_coordinator:
                     check_unknown(request, response)
                 codes = [one.error_code for topic in response.topics for one in topic.partitions]
-                # The sync of a commit may take until after the next rebalance.
+                # If a commit waits for its sync, its response may come only after the next
+                # rebalance.
                 at_once = not self.broker.flushes
                 if at_once and E.NONE in codes and request.generation_id_or_member_epoch >= 0:
                     self._check_generation(request.generation_id_or_member_epoch)
 
     def _check_generation(self, generation_id: int) -> None:
         """Check that an accepted generation existed during this step."""
-        group = self.broker.group or self.group  # the group may have ended before its responses
+        # The group may have been removed before its responses were sent.
+        group = self.broker.group or self.group
         assert group is not None
         assert self.generation <= generation_id <= group.generation_id, "a wrong generation"
 

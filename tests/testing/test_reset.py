@@ -50,7 +50,7 @@ def test_nothing_is_left(kafka: Broker) -> None:
     assert kafka.group("app") is None
     (broker,) = kafka.control.call("GET", "/brokers")["brokers"]
     assert (broker["groups"], broker["partitions_led"]) == (0, 0)
-    time.sleep(0.2)  # by now the broker would have written a late explanation of the last rebalance
+    time.sleep(0.2)  # long enough for a late explanation of the last rebalance to be written
     assert kafka.topics() == {}
     one.close(autocommit=False)
     kafka.reset()  # the reset updates the address in the fixture
@@ -105,7 +105,7 @@ def test_parked_requests_are_not_answered_later(kafka: Broker) -> None:
         wait_for(lambda: broker.groups() == {"group": "PreparingRebalance"}, "the parked request")
         broker.reset()
         assert wire.is_closed()
-        broker.clock.advance(2)  # the rebalance delay would be over
+        broker.clock.advance(2)  # longer than the rebalance delay
         assert broker.groups() == {}
         assert broker.topics() == {}
 
@@ -228,7 +228,7 @@ def test_resets_under_load_leave_a_sound_broker(kafka: Broker) -> None:
                     max_block_ms=2000,
                 )
             except kafka_python.errors.KafkaTimeoutError:
-                continue  # a reset closed each of the client's connections
+                continue  # resets have closed all connections of this client
             for _ in range(5):
                 try:
                     producer.send(f"topic-{number}", b"x" * 1000)

@@ -103,7 +103,7 @@ def _replay(
     group: Group, write: Write, records: Sequence[CoordinatorRecord], now_ms: int, effects: Effects
 ) -> Group:
     """Replay records; for consumer, share and streams groups also update the rebalance report."""
-    # A single record for a classic group is the GroupMetadata record of a rebalance.
+    # A classic group has a single record only if a rebalance wrote its GroupMetadata record.
     if group.kind is GroupKind.CLASSIC and len(records) == 1:
         return group.replay(records[0])
     return run_all(_replay_in_steps(group, write, records, now_ms, effects))

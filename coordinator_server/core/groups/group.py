@@ -107,7 +107,7 @@ class Group(ABC):
     def is_blank(self) -> bool:
         """Whether the log holds no record of the group."""
 
-    # Implemented by each group type
+    # Abstract methods
 
     @property
     @abstractmethod

@@ -231,7 +231,8 @@ def _store_in_steps(commit: _Commit, stamp: _Stamp) -> Steps:
                 yield
         _write(commit, records, response)
     else:
-        # As in Kafka, validation has created the group, which stays although no record was written.
+        # As in Kafka, the validation has created the group. The group stays, although no record
+        # was written.
         commit.group.is_new = False
         commit.effects.reply(commit.reply, response)
 

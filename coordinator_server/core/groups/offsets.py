@@ -173,7 +173,8 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, dict[int, CommittedOffset | None]]] = {}
-        # Producer id -> the partitions with a pending offset of the producer; never an empty set.
+        # For each producer id: the partitions with a pending offset. A producer without pending
+        # offsets has no entry.
         self._partitions_of: dict[int, set[tuple[str, int]]] = {}
 
     def __bool__(self) -> bool:

@@ -103,7 +103,7 @@ class Purgatory(Generic[G]):
         while heap and heap[0][0] <= now_ms:
             queued_ms, _, operation = heappop(heap)
             if operation.queued_ms != queued_ms:
-                continue  # the operation has an earlier entry
+                continue  # a dead entry: the operation was queued again with an earlier deadline
             deadline_ms, operation.queued_ms = operation.deadline_ms, None
             if deadline_ms is None:
                 continue
@@ -133,5 +133,6 @@ class Purgatory(Generic[G]):
             else:
                 live.append(entry)
         heapify(live)
-        self._heap[:] = live  # keep the list object: an `expired` generator may hold a reference
+        # Keep the list object, because an `expired` generator may be iterating over it.
+        self._heap[:] = live
         self._sweep_size = max(SMALLEST_SWEEP, 2 * len(live))

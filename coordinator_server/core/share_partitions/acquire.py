@@ -233,7 +233,8 @@ class _Acquisition:
             delivered = run.delivery_count
             is_last_time = isolates and delivered == limit - 1
             if is_last_time and acquired:
-                break  # the next fetch acquires this run alone
+                # The next fetch acquires this run alone, because it is the last delivery attempt.
+                break
             if delivered >= throttle_limit and throttled_max < 0:
                 throttled_max = max(1, len(batch) >> (delivered - throttle_limit + 1))
             first = max(run.first, base)
@@ -266,9 +267,9 @@ class _Acquisition:
     def _acquire_new(self, first: int, last: int, max_records: int) -> None:
         """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
-        # A log batch can begin below `first` if the state was just loaded or the log start offset
-        # has moved. If the log start offset has moved and a member holds earlier records, Kafka
-        # acquires the whole batch.
+        # A log batch can begin below the start offset if the state was just loaded or the log
+        # start offset has moved. Kafka acquires the whole batch if the log start offset has moved
+        # while a member held earlier records.
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)
@@ -276,7 +277,8 @@ class _Acquisition:
             return
         if max_records < last - first + 1:
             end = self._fetched.end_of_batch_with(first + max_records - 1)
-            # A persisted batch can begin inside a log batch.
+            # While gaps are being fetched, the end must not exceed `last`: a persisted batch can
+            # begin inside a log batch.
             last = min(end, last) if partition.gap_start_offset is not None else end
         ranges = self._cut(first, last)
         for range_ in ranges:

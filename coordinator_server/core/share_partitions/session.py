@@ -73,8 +73,8 @@ class ShareSession:
         must = has_records or has_error or self.partitions.get(key, False)
         if key in self.partitions:
             if has_records:
-                # Move the partition to the end, so that the next response begins with other
-                # partitions.
+                # Move the partition to the end, so that the other partitions come first in the
+                # next response.
                 del self.partitions[key]
             self.partitions[key] = has_error
         return must
@@ -96,7 +96,8 @@ class ShareSessionCache:
         self._max_sessions = max_sessions
         self._sessions: dict[ShareSessionKey, ShareSession] = {}
         self._group_sizes: dict[str, int] = {}
-        # Connection -> key of its last opened session, and whether that session has ended.
+        # For each connection: the key of the last session opened, and whether that session has
+        # ended.
         self._by_connection: dict[Hashable, tuple[ShareSessionKey, bool]] = {}
 
     def __len__(self) -> int:

@@ -246,10 +246,10 @@ class SharePartition:
         most = self.settings.partition_max_record_locks
         if self.in_flight_count < most:
             return True
-        # As in Kafka, some records move the start offset only with the next acknowledgement:
-        # records archived without an acknowledgement (aborted, removed from the log, or expired
-        # during a write), and records behind a filled gap. If no record is left to acknowledge,
-        # Kafka waits forever; advance here instead.
+        # As in Kafka, two kinds of records move the start offset only with the next
+        # acknowledgement: records archived without an acknowledgement (aborted, deleted from the
+        # log, or expired during a write), and records behind a filled gap. Without further records
+        # to acknowledge, Kafka would wait forever, so the start offset moves here.
         self._gap_window = None
         return self.advance() and self.in_flight_count < most
 
@@ -429,8 +429,7 @@ class SharePartition:
         if last_done < 0:
             return False
         if last_done == in_flight.last_offset:
-            # Kafka uses `last_done + 1` even if the log start offset has moved beyond the last
-            # batch.
+            # Kafka uses `last_done + 1` even if the log start offset is higher.
             self.start_offset = self.end_offset = max(last_done + 1, self.start_offset)
             in_flight.clear()
             self.delivery_complete_count = 0
@@ -444,7 +443,8 @@ class SharePartition:
                 self.start_offset = min(self.start_offset, self.gap_start_offset)
             in_flight.remove_below(following.first_offset)
         else:
-            # Keep a partly completed batch whole: a fetch of the whole batch must find the entry.
+            # Keep the whole batch in flight although its first records are done, because a later
+            # fetch of the batch looks up this entry.
             self.start_offset = max(self.start_offset, last_done + 1)
             in_flight.remove_below(batch.first_offset)
         self.delivery_complete_count -= done_count

@@ -69,7 +69,8 @@ def cannot_combine(
 
     Kafka throws for such a batch, but keeps it if it is the only batch.
     """
-    # `known` is already combined: it has an invalid batch only if it has no other batch.
+    # `known` has been combined before, so it contains an invalid batch only if it contains no
+    # other batch.
     suspects = (*known, *new) if len(known) == 1 else new
     if not any(suspect.last_offset < suspect.first_offset for suspect in suspects):
         return False

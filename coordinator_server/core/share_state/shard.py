@@ -201,7 +201,7 @@ class ShareCoordinatorShard:
         start_offset = max(write.start_offset, entry.state.start_offset)
         if cannot_combine(entry.state.batches, write.batches, start_offset):
             return _refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-        # Only a read changes the leader epoch; a write does not.
+        # Keep the leader epoch, because only a read changes it.
         record = self._record(key, entry, write, entry.state.leader_epoch, now_ms)
         return StateDecision(StateOutcome(ErrorCode.NONE), record)
 

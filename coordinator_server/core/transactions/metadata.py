@@ -122,7 +122,7 @@ class TransactionMetadata(NamedTuple):
     def to(self, state: TransactionState, now_ms: int) -> TransactionMetadata:
         """Return the metadata after a transition. Raises AssertionError if it is illegal."""
         assert state in LEGAL_TRANSITIONS[self.state], (self.transactional_id, self.state, state)
-        # If the clock was set back, keep the later time; Kafka would refuse the transition.
+        # If the clock was set back, keep the later time, because Kafka refuses to go back in time.
         now_ms = max(now_ms, self.last_update_ms)
         return self._replace(
             state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id

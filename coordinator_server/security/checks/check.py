@@ -42,7 +42,7 @@ Returns whether the handler must serve the rest; if not, the response has been s
 
 
 def allows_everything(*names: str | None) -> bool:
-    """Allow every resource; see `GrantedRights.allowed`."""
+    """Return True for every resource; see `GrantedRights.allowed`."""
     return True
 
 

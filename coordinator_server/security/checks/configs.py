@@ -58,12 +58,12 @@ def describe_configs(asking: Asking, request: Any) -> Generator[None, None, bool
 
 
 def alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Check AlterConfigs."""
+    """Remove the resources that the client may not alter from an AlterConfigs request."""
     return (yield from _alter(asking, request, refusals.alter_configs))
 
 
 def incremental_alter_configs(asking: Asking, request: Any) -> Generator[None, None, bool]:
-    """Check IncrementalAlterConfigs."""
+    """Remove the resources that the client may not alter from an incremental request."""
     refuse = refusals.incremental_alter_configs
     return (yield from _alter(asking, request, refuse))
 

@@ -22,8 +22,9 @@ handler."""
 class Entries(NamedTuple):
     """How to check the entries of a request.
 
-    `field` is the list in the request. Clients that may do one of `unless` to the cluster need no
-    check per entry. With `passes_duplicates`, the handler answers resources named twice.
+    `field` is the list in the request. Clients that may do one of the operations `unless` on the
+    cluster need no check per entry. With `passes_duplicates`, resources that are named twice are
+    left to the handler, which answers them with an error.
     """
 
     operation: Operation

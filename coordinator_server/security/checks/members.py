@@ -105,7 +105,7 @@ def init_producer_id(asking: Asking, request: Any) -> Generator[None, None, bool
         is_allowed = access.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     else:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        # Only a denial of IDEMPOTENT_WRITE is logged.
+        # `any_of` does not log a denial, so only a denial of IDEMPOTENT_WRITE is logged.
         is_allowed = access.any_of(Operation.WRITE, ResourceType.TOPIC) or access.cluster(
             Operation.IDEMPOTENT_WRITE
         )

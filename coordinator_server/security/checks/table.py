@@ -102,7 +102,7 @@ def _each_reassignment(
 
 
 def _each_entry(call: CheckedCall, request: Any, error: ErrorCode, message: str | None) -> Answer:
-    """Return the error for each entry of the request; empty without entries."""
+    """Return the error for each entry of the request; without entries the response is empty."""
     answer = yield from call.error_response(error, message)
     return answer or _response(call.api_name)()
 

@@ -52,7 +52,7 @@ def metadata(asking: Asking, request: Any) -> Generator[None, None, bool]:
                 version < _TOPIC_IDS_SINCE or topic.topic_id == ZERO_UUID
             )
             if without_name or (version < _TOPIC_IDS_SINCE and topic.topic_id != ZERO_UUID):
-                return True  # the handler refuses the whole request
+                return True  # the handler will refuse the whole request
             yield
         yield from _asked_topics(asking, request)
     asking.rights.allowed = partial(access.unlogged.topic, Operation.DESCRIBE)

@@ -204,7 +204,7 @@ class _Tokenizer:
                 end = text.find("*/", self._position + 2)
                 self._position = len(text) if end < 0 else end + 2
             elif text[self._position] == "/":
-                # As in StreamTokenizer, a single slash also skips to the end of the line.
+                # As in Java's StreamTokenizer, a comment may also begin with a single slash.
                 end_of_line = _END_OF_LINE.search(text, self._position + 2)
                 self._position = len(text) if end_of_line is None else end_of_line.start()
             else:

@@ -79,7 +79,9 @@ class ClientQuotas:
                 if (yield from self._change(accepted, addresses)):
                     return results
             for _ in self._change(accepted, addresses):
-                pass  # run all steps now, so that no other change comes between them
+                # The last try: run all steps without a `yield`, so that no other change can come
+                # in between.
+                pass
         return results
 
     def describe(

@@ -88,7 +88,7 @@ class ConnectionRates:
         address_ms = self._record(rate, now_ms)
         if address_ms:
             for sensor in (rate, *of_listener):
-                sensor.record(-1, now_ms)  # a refused connection does not count
+                sensor.record(-1, now_ms)  # take back the count, because the connection is refused
         return Admission(listener_ms, address_ms)
 
     def _limit(self, address: str) -> float:

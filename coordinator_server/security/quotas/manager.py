@@ -67,7 +67,7 @@ class QuotaManager:
         self._sensor(user, client_id, now_ms).record(value, now_ms)
 
     def most_in_windows(self, user: str, client_id: str | None) -> float:
-        """Return the maximum usage at once, without previous usage, that is not throttled."""
+        """Return the largest usage that is not throttled for a client without previous usage."""
         limits = self.limits
         limit = limits.limit(limits.tags(user, client_id))
         if limit == UNLIMITED:

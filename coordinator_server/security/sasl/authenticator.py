@@ -264,7 +264,8 @@ class SaslAuthenticator:
         try:
             response.auth_bytes = self._evaluate(bytes(token))
         except SaslRefusalError as error:
-            # The mechanism's message may reveal whether a user exists, so it is not sent.
+            # Only the message of a SaslAuthenticationError is meant for the client. Any other
+            # message may reveal whether the user exists.
             message = (
                 error.message
                 if isinstance(error, SaslAuthenticationError)
@@ -280,7 +281,7 @@ class SaslAuthenticator:
         self._client.answer(*_encode(header, response))
 
     def _refuse_request(self, header: RequestHeader, frame: Frame, position: int) -> None:
-        """Send the error response of another API that came in place of a token.
+        """Send the error response to a request of another API that came in place of a token.
 
         Raises ProtocolError for an unknown API.
         """

@@ -106,7 +106,7 @@ class Jwks:
 
     def _fetch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fetch the keys; runs in a thread."""
-        keys, problem = None, "a bug"  # if `fetch` or `parse_keys` raises anything else
+        keys, problem = None, "a bug"  # the problem if an unexpected exception ends the thread
         try:
             keys = parse_keys(fetch(self._url))
         except (OSError, ValueError) as error:

@@ -36,9 +36,10 @@ _MOST_BROKEN_BYTES = 4096
 
 
 def text_of(token: bytes) -> str:
-    """Decode a token as Java does. Raises UnreadableTokenError.
+    """Decode a token as Java does. Raises UnreadableTokenError for long tokens with invalid UTF-8.
 
-    Invalid UTF-8 is replaced byte by byte, which takes too long for half a million bytes.
+    Only short tokens get U+FFFD for invalid bytes, because replacing half a million bytes takes too
+    long.
     """
     if len(token) <= _MOST_BROKEN_BYTES:
         return token.decode("utf-8", JAVA_REPLACE)

@@ -213,7 +213,7 @@ class Scram:
         if not hmac.compare_digest(final.nonce, self._nonce):
             raise SaslRefusalError("Invalid client nonce in the final client message.")
         mechanism = self._mechanism
-        # As in Kafka, encoding the channel again drops unused bits.
+        # Encode the channel binding again, as Kafka does, to drop unused bits of its base64 text.
         channel = base64.b64encode(final.channel).decode()
         signed = f"{self._first_messages},c={channel},r={self._nonce}".encode()
         signature = mechanism.hmac(credential.stored_key, signed)

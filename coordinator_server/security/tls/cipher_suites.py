@@ -31,7 +31,8 @@ def openssl_name(name: str) -> str | None:
     if exchange is None:
         if signature != "RSA":
             return None
-        parts = parts[2:]  # for example, AES128-SHA uses RSA for key exchange and signature
+        # OpenSSL omits RSA if it is both key exchange and signature, as in AES128-SHA.
+        parts = parts[2:]
     return "-".join(parts)
 
 

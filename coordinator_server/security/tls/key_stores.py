@@ -149,7 +149,8 @@ def files(config: Config) -> tuple[str, ...]:
 def _store(config: Config, store_type: str, location: str, password: str) -> _Store:
     """Return the store configured by settings of these names. Raises ConfigError."""
     kind = config.text(store_type)
-    if kind.upper() in ("JKS", "PKCS12"):  # Java's type names ignore case, Kafka's PEM does not
+    # The case of Java's type names is ignored, but Kafka accepts only PEM in upper case.
+    if kind.upper() in ("JKS", "PKCS12"):
         kind = kind.upper()
     elif kind != "PEM":
         raise ConfigError(f"{store_type}: {kind!r}: only JKS, PKCS12 and PEM are read")
@@ -326,7 +327,8 @@ def _pem(text: str) -> list[tuple[str, bytes]]:
         while (end_of_header := _end_of_header(text, position)) is not None:
             position = end_of_header
         body = _BODY.match(text, position)
-        assert body is not None  # the pattern also matches an empty text
+        # The match cannot fail, because the pattern also matches an empty text.
+        assert body is not None
         position = body.end()
         end = _END.match(text, position)
         if end is not None and end.group(1) == begin.group(1):

@@ -34,7 +34,7 @@ class _Rule(NamedTuple):
         """Return the name for a subject, or None if the pattern does not match."""
         if self.pattern.fullmatch(subject) is None:
             return None
-        # Like Java's replaceAll, replace every match, also an empty match after another match.
+        # Like Java's replaceAll, also replace an empty match that directly follows another match.
         name = self.pattern.sub(self._fill_in, subject)
         return name.lower() if self.case == "L" else name.upper() if self.case == "U" else name
 
@@ -74,7 +74,8 @@ def _parse(text: str) -> _Rule | None:
     if match.group(1) is not None:
         return None
     try:
-        with warnings.catch_warnings():  # "[[" may get another meaning in a future Python
+        # Ignore the warning that "[[" may get another meaning in a future Python.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             # Java's \d, \w and (?i) match only ASCII.
             pattern = re.compile(_python_pattern(match.group(2)), re.ASCII)
@@ -141,14 +142,16 @@ def _group(replacement: str, position: int, pattern: re.Pattern[str]) -> tuple[i
             raise ValueError(f"the pattern has no group {named.group(1)}")
         return pattern.groupindex[named.group(1)], named.end()
     digits = re.compile("[0-9]*").match(replacement, position)
-    assert digits is not None  # the pattern also matches an empty text
+    # The match cannot fail, because the pattern also matches an empty text.
+    assert digits is not None
     if not digits.group():
         raise ValueError("a `$` of the replacement names no group")
     group, position = int(digits.group()[0]), position + 1
     if group > pattern.groups:
         raise ValueError(f"the pattern has no group {group}")
     for digit in digits.group()[1:]:
-        # As in Java, a group number takes further digits while the pattern has such a group.
+        # As in Java, a further digit belongs to the group number only if the pattern has a group
+        # with that number.
         if group * 10 + int(digit) > pattern.groups:
             break
         group, position = group * 10 + int(digit), position + 1

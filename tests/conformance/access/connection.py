@@ -42,7 +42,8 @@ class Connection:
         try:
             self._wire.send(frame_of(from_json(spec.request_type, fields), version))
             if fields.items() >= _WITHOUT_ANSWER.items():
-                # Produce with acks=0 has no response: the next response must be to ApiVersions.
+                # Produce with acks=0 has no response, so the next response must be to this
+                # ApiVersions request.
                 self._wire.send(API_VERSIONS_REQUEST)
             answer = self._wire.receive()
         except TimeoutError:

@@ -21,7 +21,7 @@ Answers = dict[str, Any]
 
 _SECONDS = 10.0
 CLOSED, SILENT = "closes the connection", "does not answer"
-# Errors while the client looks for a leader or coordinator.
+# Error codes that only mean that a leader or coordinator is not known yet.
 _RETRIABLE = (3, 6, 14, 15, 16)
 _EARLIEST_TIME, _LATEST, _MAX_TIMESTAMP = 0, -1, -3
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

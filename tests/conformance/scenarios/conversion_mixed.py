@@ -104,7 +104,7 @@ def joins(t: Stage, case: str) -> None:
     a = consumer_a(t)
     m = classic_m(t)
     m.join_now(**JOINS[case])
-    t.nap(0.2)  # This wait is longer than a rebalance timeout of 0.
+    t.nap(0.2)  # Wait until a member with a rebalance timeout of 0 would have been removed.
     listed(t)
     a.beat()
     if case == "A's id":
@@ -128,7 +128,8 @@ def joins_in(t: Stage, state: str) -> None:
     pending = m.join()
     t.nap(0.2)
     if state == "Empty":
-        m.answered(pending)  # Kafka lists the group after another write to its offsets partition
+        m.answered(pending)
+        # Kafka lists the group only after another write to its offsets partition, so join again.
         m.join_now("joins without id", member_id="")
         listed(t)
         return

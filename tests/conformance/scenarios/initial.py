@@ -60,7 +60,7 @@ def leader_leaves_within_the_delay(t: Stage) -> None:
 @AREA.scenario
 def pending_id_is_not_waited_for(t: Stage) -> None:
     """A pending member id does not extend the delay; its later use starts a rebalance."""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset prevents the deletion of the group
+    t.setup(t.commit, [(t.t1, 0, 1)])  # a committed offset keeps the empty group from being deleted
     a, x = t.member("A"), t.member("X")
     a.join_now()
     x.join_now()
@@ -76,7 +76,7 @@ def pending_id_is_not_waited_for(t: Stage) -> None:
 @AREA.scenario
 def pending_id_used_within_the_delay(t: Stage) -> None:
     """A pending member id that joins within the delay is in the first generation."""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset prevents the deletion of the group
+    t.setup(t.commit, [(t.t1, 0, 1)])  # a committed offset keeps the empty group from being deleted
     a, x = t.member("A"), t.member("X")
     a.join_now()
     x.join_now()
@@ -90,7 +90,7 @@ def pending_id_used_within_the_delay(t: Stage) -> None:
 @AREA.scenario
 def expiry_of_a_pending_id_ends_the_delay(t: Stage) -> None:
     """Does the delay end if all members wait and the last pending member id expires?"""
-    t.setup(t.commit, [(t.t1, 0, 1)])  # an offset prevents the deletion of the group
+    t.setup(t.commit, [(t.t1, 0, 1)])  # a committed offset keeps the empty group from being deleted
     a, x = t.member("A"), t.member("X", session=400)
     a.join_now()
     x.join_now()

@@ -43,7 +43,7 @@ def leader_syncs_twice_on_one_connection(t: Stage) -> None:
     t.state()
 
 
-# The scenarios below interrupt SyncGroups while these are parked.
+# In the scenarios below, a request interrupts parked SyncGroups.
 
 
 def _two_wait(t: Stage) -> tuple[list[Member], list[Pending]]:

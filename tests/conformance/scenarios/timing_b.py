@@ -27,7 +27,7 @@ def delay_again_after_empty(t: Stage) -> None:
     a = t.member("A", v=3)
     a.join_now()
     a.sync_now()
-    t.setup(a.commit, [(t.t1, 0, 1)])  # a group with offsets survives the clean-up
+    t.setup(a.commit, [(t.t1, 0, 1)])  # a committed offset keeps the empty group from being deleted
     a.leave()
     b = t.member("B", v=3)
     join = b.join()

@@ -62,7 +62,8 @@ def _add_offsets(p: Producer, note: str, **identity: Any) -> None:
 
 
 def _produce(p: Producer, note: str, **identity: Any) -> None:
-    # The sequence must be right, because Kafka remembers the lowest sequence of a refused batch.
+    # Use the expected sequence, because Kafka remembers the lowest sequence even of a refused
+    # batch.
     sequence = p.next_sequence(p.t.t3, 0)
     p.produce([(p.t.t3, 0)], note, sequence=sequence, **identity)
 

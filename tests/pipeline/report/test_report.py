@@ -101,7 +101,7 @@ def test_the_page_stands_alone_and_trusts_no_name(tmp_path: Path) -> None:
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    # The page's only script is the search, which contains no group names.
+    # The only script on the page is the search, and no script may contain a group name.
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 1
     assert EVIL not in page

@@ -89,7 +89,7 @@ def test_without_it_the_first_record_says_since_when(spark: SparkSession, tmp_pa
     path = log_dir(tmp_path / "alone", batches, [])
     (end,) = ends(LogDirSource(spark, path))
     assert (end["held_by"], end["held_since_ms"]) == ("producer 7", START_MS + 2)
-    # The coordinator has ended the transaction, but the partition has no marker (KIP-664).
+    # The coordinator has ended the transaction, but wrote no marker to the partition (KIP-664).
     ended = [state(0, "teller", 7, COMPLETE_COMMIT, 222)]
     path = log_dir(tmp_path / "hanging", batches, ended)
     (end,) = ends(LogDirSource(spark, path))

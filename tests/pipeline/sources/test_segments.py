@@ -90,7 +90,8 @@ def test_the_segments_of_a_real_kafka() -> None:
         missing = [one for one in rows(expected) if one not in found]
         aborted += len(missing)
         assert len(found) + len(missing) == len(expected)
-    # Kafka's dump shows one aborted transaction: two offsets, one record.
+    # The only aborted transaction in these segments has three rows: two offset commits and one
+    # record.
     assert aborted == 3
 
 
@@ -140,7 +141,8 @@ def test_a_flipped_byte_costs_its_batch_alone_and_is_told(tmp_path: Path) -> Non
         assert offsets[:4] == [0, 1, 2, 3], at
         assert offsets[-4:] == [8, 9, 10, 11], at
         if len(offsets) == 12:
-            # No checksum covers the leader epoch, which the reader ignores.
+            # The byte belongs to the leader epoch, which no checksum covers and the reader
+            # ignores.
             quiet += 1
             continue
         assert len(offsets) == 8, at
@@ -214,7 +216,7 @@ def test_a_wrong_length_costs_one_batch(tmp_path: Path) -> None:
 
 def test_the_old_formats_are_read(tmp_path: Path) -> None:
     """Records of magic 0 are read without a timestamp, those of magic 1 with one."""
-    # The last entry is smaller than a batch header of magic 2; a reader may expect at least a
+    # The last entry is shorter than a batch header of magic 2, so a reader must not demand a whole
     # header.
     old = [legacy_entry(*one) for one in ((0, 0, b"a"), (1, 1, b"b"), (0, 3, b""))]
     entries = [*old[:2], plain(commits(2, 1)), old[2]]

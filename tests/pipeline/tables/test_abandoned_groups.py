@@ -29,22 +29,23 @@ def log() -> list[dict[str, Any]]:
         return generation(group, ago(hours), 1, 1, member("m", {"t": [0]}))
 
     return [
-        # Group `silent` has been silent for exactly a day. It committed one offset three times;
-        # compaction keeps one commit.
+        # Group `silent` has been silent for exactly a day. It committed three times for the same
+        # partition, and compaction keeps one of these commits.
         *[commit("silent", ago(30 - number), 2 + number, "quiet-0", number) for number in range(3)],
         live("silent", 30), emptied("silent", 24), commit("silent", ago(25), 10, "quiet-1", 1),
         commit("silent", ago(25), 11, "quiet-1", None),
-        # These groups are not silent: silent for one second less than a day, a recent commit, a
-        # live member.
+        # Three groups that do not count as silent: `recent` is one second short of a day,
+        # `commits` committed recently, `alive` has a member.
         live("recent", 30), emptied("recent", 24 - 1 / 3600),
         commit("recent", ago(30), 3, "quiet-0", 1),
         live("commits", 30), emptied("commits", 29), commit("commits", ago(2), 30, "quiet-0", 1),
         live("alive", 300), commit("alive", ago(300), 3, "t-0", 1),
-        # Topic `t` grows, and neither group has a member; `read` committed within the window,
+        # Neither group has a member, and topic `t` grows. `read` committed within the window,
         # `growing` did not.
         emptied("growing", 3), commit("growing", ago(2), 3, "t-0", 10),
         emptied("read", 3), commit("read", ago(0.5), 3, "t-0", 10),
-        # All topics of group `topicless` were deleted, and one of the two topics of group `half`.
+        # The topic of group `topicless` was deleted, and so was one of the two topics of group
+        # `half`.
         live("topicless", 3), commit("topicless", ago(2), 3, "gone-0", 10),
         live("half", 3), commit("half", ago(2), 3, "gone-0", 10),
         commit("half", ago(2), 4, "quiet-0", 1),
@@ -52,7 +53,7 @@ def log() -> list[dict[str, Any]]:
         emptied("console-consumer-48213", 1), live("console-consumer-7", 1),
         emptied("console-consumer-x", 1), emptied(f"test-{UUID}", 1),
         emptied(UUID.replace("-", ""), 1), emptied("spark-kafka-source-0f8fad5b-driver-0", 1),
-        # A standalone consumer that has been silent for a long time and never had members.
+        # A standalone consumer without members, silent for two days.
         commit("standalone", ago(48), 3, "quiet-0", 1),
         # Removed groups: `removed` has no offsets, `husk` has one offset.
         live("removed", 300), removal("removed", ago(299), 5),

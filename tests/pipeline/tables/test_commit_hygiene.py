@@ -19,7 +19,8 @@ RECORDS = [
     commit("plain", 110_000, 3, "t-0", 9, metadata="é" * 10),
     commit("plain", 120_000, 4, "t-0", 7),
     commit("plain", 130_000, 5, "t-1", 7, record_bytes=250),
-    # The first commit after a removal does not repeat an offset; t-1 no longer exists.
+    # The commit for t-2 after its removal does not count as a repeated offset. The offset of t-1
+    # stays removed.
     commit("plain", 140_000, 6, "t-1", None, record_bytes=30),
     commit("plain", 150_000, 7, "t-2", 1),
     commit("plain", 160_000, 8, "t-2", None),
@@ -30,15 +31,16 @@ RECORDS = [
     generation("zombie", 120_000, 12, 2, member("m1", {"t": [1]})),
     commit("zombie", 121_000, 13, "t-0", 2),
     commit("zombie", 122_000, 14, "t-1", 2),
-    # Generation 3 has no members. The next generation has an unreadable assignment.
+    # Generation 3 has no members, and the assignment of generation 4 is unreadable, so these
+    # commits are not stale.
     generation("zombie", 130_000, 15, 3),
     commit("zombie", 131_000, 16, "t-5", 2),
     generation("zombie", 140_000, 17, 4, member("m1", None)),
     commit("zombie", 141_000, 18, "t-5", 3),
-    # The check for stale commits does not apply to groups with epochs.
+    # Groups with epochs are not checked for stale commits.
     epoch("modern", 110_000, 20, 1),
     commit("modern", 120_000, 21, "t-0", 2),
-    # Group `old` has only an old commit; group `removed` has only a removal in the window.
+    # Group `old` has no commit in the window. Group `removed` has only a removal there.
     commit("old", 99_000, 30, "t-0", 2),
     commit("removed", 99_000, 40, "t-0", 2),
     commit("removed", 101_000, 41, "t-0", None),

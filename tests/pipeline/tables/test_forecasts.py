@@ -31,7 +31,8 @@ LOSS_COMMITS = (
     commit(10, reader("control"), 501, -90_000),
     commit(11, reader("overdue"), 100, -90_000),
     commit(12, reader("nowhere"), 1, -90_000),
-    # The only member of group `ended` read 14 records per second and left a minute ago.
+    # The only member of group `ended` read 14 records per second and left a minute before the
+    # instant.
     commit(13, reader("dead", "ended"), 0, -95_000),
     commit(14, reader("dead", "ended"), 350, -70_000),
     generation(15, "ended", -60_000),
@@ -71,19 +72,20 @@ LOSS_ENDS = [
 FULL = 401 / 401
 # Columns: topic, lag, used, retention, slack, loss, catch up, verdict.
 LOSS_EXPECTED = [
-    ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),  # exactly at the horizon
+    # The loss is exactly at the horizon.
+    ("calm", 401, FULL, 120_000, 50_000, 50_000, None, "safe"),
     # Only a control record is unread: the slack is the whole retention, and no data can be lost.
     ("control", 1, 1 / 101, 120_000, 120_000, None, None, "safe"),
-    # Group `fast` reads 10/s while 5/s are written. A lag of 201 takes 40.2 s, but the records
-    # expire in 39 s.
+    # Group `fast` reads 10 records/s while 5/s are written, so it needs 40.2 s for its lag of 201.
+    # Its records expire earlier, in 39 s.
     ("fast", 201, 201 / 501, 99_000, 39_000, 39_000, 201 / 5, "at_risk"),
     ("for_ever", 401, FULL, None, None, None, None, "unknown"),
     ("lost", 401, 401 / 301, 120_000, None, None, None, "losing"),
     ("nowhere", None, None, None, None, None, None, "unknown"),
     ("overdue", 401, FULL, 60_000, -10_000, -10_000, None, "at_risk"),
     ("read", 0, None, 120_000, 120_000, None, 0.0, "safe"),
-    # Group `slow` reads as fast as records are written. It never catches up, but the records expire
-    # after the horizon.
+    # Group `slow` reads as fast as records are written and never catches up. Its records expire
+    # only after the horizon.
     ("slow", 201, 201 / 501, 150_000, 90_000, 90_000, None, "safe"),
     ("stuck", 401, FULL, 119_999, 49_999, 49_999, None, "at_risk"),
 ]
@@ -103,7 +105,7 @@ def test_where_data_may_be_lost() -> None:
     ]
     unread = ("g", "calm", 1, None, None, 120_000, None, None, None, "unknown")
     expected.insert(1, unread)
-    # Nobody reads for group `ended`, so it does not catch up, whatever it read before.
+    # Group `ended` has no reader any more, so it never catches up, however fast it read before.
     dead = (151, 151 / 501, 109_000, 49_000, AT_MS + 49_000, None, "at_risk")
     expected.insert(0, ("ended", "dead", 0, *dead))
     # The Spark query reads 7.5/s while 5/s are written, and catches up in 80.4 s.
@@ -133,7 +135,7 @@ REPLAY_RECORDS = (
     # Record 1 has the timestamp from which the replay starts. Record 3 has an earlier timestamp,
     # but a later offset, so the replay reads it as well.
     *records("shuffled", 0, (0, -5000), (1, -3000), (3, -3001), (4, -2000)),
-    # Records 4 and 5 were removed from the log, but the bronze table has them.
+    # Records 4 and 5 are in the bronze table, but no longer in the log.
     *records("trimmed", 0, (4, -2500), (5, -2400), (6, -2300), (7, -2200)),
     *records("quiet", 0, (0, -9000), (1, -8000)),
     *records("fresh", 0, (0, -9000)),

@@ -220,7 +220,8 @@ def test_every_generation_is_a_row() -> None:
         modern_row(4, "empty", 23, 0, 0),
         modern_row(None, "tombstone", 24, None, None),
         ("s", "share", "generation", 2, *nothing, 1, 2, None, None, 0, 31, 1000, DAY),
-        # Members of streams groups have tasks, so the number of partitions is unknown.
+        # Members of streams groups have tasks instead of partitions, so the number of partitions
+        # is unknown.
         ("t", "streams", "generation", 3, *nothing, 1, None, None, 990, 0, 41, 1000, DAY),
     ]
 
@@ -270,7 +271,7 @@ def test_every_member_is_a_row() -> None:
         classic(2, "m2", {"t": [0]}),
         modern(1, "x", 12, ["orders"], {"orders": [0, 1]}),
         modern(2, "x", 15, ["orders"], {"orders": [0]}, {"orders": [1]}),
-        # No commit names this topic, so the table shows the topic id.
+        # No commit names this topic, so only its topic id is known.
         modern(
             2,
             "y",

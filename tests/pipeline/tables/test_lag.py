@@ -50,14 +50,19 @@ def row(
     return (*key, AT_MS, offset, committed_ms, *log, *records_behind, *ages, *delays)
 
 
-# Topic "delayed" has records 0 to 9, one per second; the first is ten seconds before the instant.
+# Topic `delayed` has records 0 to 9. The first was written ten seconds before the instant, and one
+# each second after that.
 DELAYED = (
-    commit(60, reader("delayed"), 0, -9000),  # the first commit covers an unknown range
-    commit(61, reader("delayed"), 4, -5000),  # records 0-3 have delays of 5000, 4000, 3000, 2000
-    commit(62, reader("delayed"), 2, -4500),  # a rewind covers no records
-    # Records 2-5, 2 and 3 again, have delays from 6000 to 3000.
+    # It is unknown which records the first commit covers.
+    commit(60, reader("delayed"), 0, -9000),
+    # This commit covers records 0 to 3, with delays of 5000 to 2000 ms.
+    commit(61, reader("delayed"), 4, -5000),
+    # A rewind covers no records.
+    commit(62, reader("delayed"), 2, -4500),
+    # This commit covers records 2 to 5, with delays of 6000 to 3000 ms: records 2 and 3 again.
     commit(63, reader("delayed"), 6, -2000),
-    commit(64, reader("delayed"), 10, -500),  # records 6-9 have delays of 3500, 2500, 1500, 500
+    # This commit covers records 6 to 9, with delays of 3500 to 500 ms.
+    commit(64, reader("delayed"), 10, -500),
 )
 DELAYED_RECORDS = records("delayed", 0, *((one, -10_000 + 1000 * one) for one in range(10)))
 
@@ -142,27 +147,31 @@ EXPECTED_NOW = [
     row("delayed", (10, -500), (0, 10), (0, 0, "OK"), READ, (3000, 6000, 12)),
     # The first commit after a removal covers an unknown range.
     row("done", (1, -100), (0, 1), (0, 0, "OK"), READ),
-    # A commit at the window's edge is outside, but the range of the next commit begins there.
+    # The commit at the window's edge does not count, but the range of the next commit begins at
+    # its offset.
     row("edge", (2, -3_599_999), (0, 3), (1, 0, "OK"), (1000, 1000, "exact"), (50_001, 50_001, 1)),
     row("emptied", (3, -100), (10, 10), (7, 7, "LOSS"), (None, 14_000, "extrapolated")),
     row("fresh", None, (0, 1), (None, None, "NO_COMMIT"), UNKNOWN),
     row("fresh", None, (None, None), (None, None, "NO_COMMIT"), UNKNOWN, partition=1),
-    # Before the first known record, the log is assumed to grow at the rate of all known records:
-    # one per second.
+    # Before the first known record, the log is assumed to have grown at the rate of all known
+    # records, which is one per second.
     row("lost", (4, -100), (10, 12), (8, 6, "LOSS"), (None, 13_000, "extrapolated")),
     row("nowhere", (5, -100), (None, None), (None, None, "NO_TOPIC"), UNKNOWN),
     row("plain", (2, -2500), (0, 4), (2, 0, "OK"), (3000, 3000, "exact"), (1500, 1500, 1)),
-    # The log end was 5 from -80000 until record 5 was written; the end of this period counts.
+    # The log end was 5 from -80000 ms until record 5 was written. The time lag counts from the end
+    # of this period.
     row("plateau", (5, -100), (0, 6), (1, 0, "OK"), (10_000, 10_000, "exact")),
-    # Record 1 has a later timestamp than record 2, so the log end was above offset 1 by -3000.
+    # Record 1 has a later timestamp than record 2. As record 2 was written at -3000 ms, the log
+    # end was above offset 1 at that time.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (1000, 3000, "exact")),
-    # The producer's clock is ahead, so the record's age is 0.
+    # The producer's clock is ahead: the timestamp is later than the instant, so the age counts as
+    # 0.
     row("skewed", (0, -100), (0, 1), (1, 0, "OK"), (0, 0, "exact")),
     row("timeless", (1, -100), (0, 3), (2, 0, "OK"), UNKNOWN),
     row("unseen", (2, -100), (0, 5), (3, 0, "OK"), UNKNOWN),
     row("ahead", (5, -100), (0, 1), (0, 0, "AHEAD"), READ),
-    # The record was removed from the log but is in the bronze table: the unread age is unknown, the
-    # time lag is exact.
+    # Record 9 is in the bronze table, but no longer in the log. The age of the oldest unread
+    # record is unknown, the time lag is exact.
     row("lost", (9, -100), (10, 12), (3, 1, "LOSS"), (None, 8000, "exact"), group="late"),
     # The time of log end 2 is interpolated between -90000 (log end 1) and -80000 (log end 4):
     # -86667.
@@ -250,11 +259,12 @@ EXPECTED_THEN = [
     row("marker", (2, -4000), (0, 2), (0, 0, "OK"), READ),
     # The commit, the removal and record 3 come after the instant and do not count.
     row("plain", (1, -2000), (0, 3), (2, 0, "OK"), (3000, 3000, "exact")),
-    # The log ends of the first frame, a minute later: every age is a minute higher.
+    # As in EXPECTED_NOW, but the instant is a minute later, so each age is 60 000 ms higher.
     row("plateau", (2, -100), (0, 6), (4, 0, "OK"), (140_000, 146_667, "interpolated")),
     # Record 2 existed at the instant, so record 1 existed too, although its timestamp is later.
     row("shuffled", (1, -100), (0, 3), (2, 0, "OK"), (0, 1000, "exact")),
-    # The current log start does not show which records were missing at the instant.
+    # Today's log start does not show how many records were missing at the instant, so the number
+    # of lost records is unknown.
     row("trimmed", (5, -10), (6, 8), (3, None, "OK"), (5000, 5000, "exact")),
     row("unborn", (0, -10), (0, 0), (0, 0, "OK"), READ),
     row(
@@ -319,9 +329,11 @@ def test_a_topic_that_was_created_again() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "kept"),
     [
-        # Records 0 to 2 without an id are of a deleted topic, as the new topic has its own.
+        # Records 0 to 2 without an id belong to a deleted topic, because the current topic has its
+        # own records 0 and 1.
         ((0, 1, 2), (0, 1), [(0, "NEW"), (1, "NEW")]),
-        # The same topic got an id after offset 1, or has none yet.
+        # The records without an id belong to the current topic, because no record with its id has
+        # the same offset.
         ((0, 1), (2, 3), [(0, None), (1, None), (2, "NEW"), (3, "NEW")]),
         ((0, 1), (), [(0, None), (1, None)]),
     ],

@@ -40,8 +40,8 @@ CLASSIC = (
     commit(11, ("simple", "own", 0), 5, -400, **OWN),
     generation(20, "emptied", -300),
     commit(21, ("emptied", "t", 0), 5, -2000),
-    # The retention time starts when the group became empty, not at the commit of a standalone
-    # consumer.
+    # The retention time starts when the group became empty. The later commit of a standalone
+    # consumer does not restart it.
     commit(22, ("emptied", "u", 0), 1, -100),
     commit(23, ("emptied", "own", 0), 1, -100, **OWN),
     generation(30, "empty_since_when", -300, state_timestamp_ms=None),
@@ -120,8 +120,9 @@ EXPECTED: list[tuple[str, str, int, str, int | None, int | None]] = [
     ("changed", "t", 5, "commit", -400, 600),
     ("changed", "u", 5, *NEVER),
 ]
-# The number of records that a reset would skip and repeat: "t" has records 2 to 8, other topics are
-# unknown.
+# For each offset: how many records a reset to the latest offset would skip, and how many a reset
+# to the earliest offset would repeat. Topic `t` has records 2 to 8, the records of other topics
+# are unknown.
 RESETS = {("t", 5): (4, 3), ("t", 20): (0, 18), ("t", 1): (8, 0)}
 
 

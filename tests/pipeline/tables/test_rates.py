@@ -26,7 +26,7 @@ def log(topic: str, *places: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 COMMITS = (
-    # The position at the begin of the window is that of the last commit before.
+    # The position at the start of the window is the offset of the last commit before.
     commit(1, reader("shrinking"), 0, -100_000),
     commit(2, reader("shrinking"), 100, -80_000),
     commit(3, reader("shrinking"), 900, -40_000),
@@ -81,21 +81,23 @@ ENDS = (
 )
 # Columns: topic, produced, consumed, velocity, lag, catch up, trend.
 EXPECTED = [
-    # A control record that is read (1 offset in 80 s) is within the dead band.
+    # The only offset read in the window is a control record: 1 offset in 80 s is too little to
+    # count as a change.
     ("control", 0.0, 0.0125, 0.0, 0, 0.0, "steady"),
     ("empty", 0.0, None, None, 0, 0.0, "idle"),
     ("growing", 10.0, 2.5, 7.5, 701, None, "growing"),
     ("idle", 0.0, 0.0, 0.0, 0, 0.0, "idle"),
     ("once", 1.0, None, None, 51, None, "unknown"),
-    # A difference of 8/s of 1000/s is less than one percent.
+    # Both rates differ by 8 of 1000 records/s. This is less than one percent and counts as no
+    # difference.
     ("one_percent", 1000.0, 992.0, 0.0, 20_641, None, "steady"),
     ("rewound", 5.0, -0.5, 5.5, 441, None, "growing"),
     ("shrinking", 5.0, 9.0, -4.0, 100, 25.0, "shrinking"),
-    # A difference of 1/s counts as no difference, so the reader never catches up.
+    # A difference of 1 record/s counts as no difference, so the reader never catches up.
     ("steady", 5.0, 4.0, 0.0, 81, None, "steady"),
-    # Records have waited for 90 s without progress, so nothing is consumed now.
+    # Records have waited for 90 s without any progress, so the consumed rate is 0.
     ("stopped", 10.0, 0.0, 10.0, 901, None, "growing"),
-    # Records before -50000 may be missing, so the produced rate is measured over the known 50 s.
+    # Records before -50000 ms may be missing, so the produced rate is measured over the last 50 s.
     ("trimmed", 20.0, 10.0, 10.0, 400, None, "growing"),
     ("unseen", None, None, None, 5, None, "unknown"),
     # The topic is younger than the window: 1000 records in 50 s.

@@ -42,11 +42,11 @@ RECORDS = [
         member("new", {"t": [0]}, client_id="c"),
         member("other", {"t": [1]}, client_id="client-gone", client_host="/10.0.0.2"),
     ),
-    # A static member returns within a generation, so no rebalance is needed.
+    # The static member returns within a generation, which needs no rebalance.
     generation("static", 1000, 20, 3, member("s-1", {"t": [0]}, group_instance_id="s")),
     generation("static", 1500, 21, 3, member("s-2", {"t": [0]}, group_instance_id="s")),
     generation("static", 2000, 22, 4, member("s-2", {"t": [0, 1]}, group_instance_id="s")),
-    # If assignments are unreadable, the members are known but not their partitions.
+    # The assignments are unreadable, so the members are known but not their partitions.
     generation("opaque", 1000, 30, 1, member("m1", None)),
     generation("opaque", 2000, 31, 2, member("m1", None), member("m2", None)),
 ]  # fmt: skip

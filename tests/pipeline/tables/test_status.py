@@ -121,13 +121,16 @@ def test_burrows_own_cases_come_out_as_burrow_says() -> None:
         if topic is not None
     }
     repaired = {
-        # The consumer let records wait for 100 s, and now for 400 s.
+        # Between earlier commits, records waited for at most 100 s. Now they have waited for 400
+        # s.
         "01 as silent as it committed": "STOP",
         # The lag was 0 at the first commit, and records have waited for 400 s since.
         "04 one offset, zero lag once": "STALL",
-        # The rewind began at offset 3000; the commit of 4000 is above it.
+        # The rewind began at offset 3000. The group has passed this offset again: it has committed
+        # 4000.
         "07 back and forth": "OK",
-        # A live member owns the partition, so it has not stopped, but it makes no progress.
+        # A live member owns the partition and makes no progress, so the status is STALL instead of
+        # STOP.
         "02 silent for longer (live)": "STALL",
         "03 the same, never without lag (live)": "STALL",
         "09 records came at once (live)": "STALL",
@@ -165,12 +168,13 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
 
     # Burrow issues 171, 182: the second commit came so soon after the first that Burrow dropped it.
     tell("#171", "OK", [(10.001, 1), (10, 2)], [(11, 1), (10.5, 2)])
-    # Burrow issues 287, 446: Burrow kept the lag of the last commit (10), even after the lag had
-    # changed.
+    # Burrow issues 287, 446: Burrow reported the lag of the last commit (10) even after the lag
+    # had changed.
     tell("#287 it stopped", "STOP", [(m, 1000 - m) for m in range(50, 29, -1)],
          [(51, 980), (20, 56000)])  # fmt: skip
     tell("#446 it came back", "OK", [*[(m, 1000 - m) for m in range(50, 29, -1)], (1, 56000)],
          [(51, 980), (20, 56000)])  # fmt: skip
+
     # Burrow issues 94, 140, 185: no records were written, so consumers had no offset to commit.
     tell("#94", "OK", [(5000, 10), (4990, 20)], [(5001, 10), (4991, 20)])
     tell("#140", "OK", [(57, 5), (29, 90)], [(58, 5), (30, 90)])
@@ -179,11 +183,13 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     tell("#185", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)])
     tell("#185 with a member", "OK", [(5000, 10), (4990, 20)], [(4991, 20), (0.016, 21)],
          live("#185 with a member"))  # fmt: skip
-    # Burrow issue 237: a member commits after every record, in bursts, and works longer between
-    # bursts.
+
+    # Burrow issue 237: a member commits in bursts, after every record, and works for a longer time
+    # between the bursts.
     tell("#237", "OK", [(2 - m / 50, 7952519 + 10 * m) for m in range(22)], [(3, 7954626)],
          live("#237"))  # fmt: skip
-    # Burrow issue 303: commits were two hours apart, because records were, then they stopped. The
+
+    # Burrow issue 303: records and commits came every two hours, then the commits stopped. The
     # status is STOP once a record has waited longer than the patience.
     slow = [(400, 10), (280, 20), (160, 30)]
     tell("#303 standalone", "STOP", slow, [(161, 30), (3, 31)])
@@ -191,6 +197,7 @@ def _false_alarms() -> tuple[list[Row], list[Row], list[Row], dict[str, str]]:
     tell("#303 empty", "STOP", slow, [(161, 30), (3, 31)], empty("#303 empty", 150))
     tell("#303 empty, waits for less", "OK", slow, [(161, 30), (1, 31)],
          empty("#303 empty, waits for less", 150))  # fmt: skip
+
     # The group is empty for a moment, as during a deployment.
     tell("restarting", "OK", slow, [(161, 30), (50, 31)], empty("restarting", 1))
     # Burrow issue 24: ten commits in a fifth of a second must not set the expected interval between
@@ -232,13 +239,15 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
         return generation(group, start_ms, 1, 1, member("m", {topic: [partition]}))
 
     log = [
-        # Group `rewound` rewinds to 100 and does not return to 500; the second commit proves it.
+        # Group `rewound` goes back from 500 to 100 and does not reach 500 again: its last commit
+        # is 300.
         owner("rewound"), *commits("rewound", (30, 500), (20, 100), (10, 300)),
-        # Group `rewound before`: the rewind happens at the first commit in the window.
+        # Group `rewound before` went back with its first commit in the window. Its commit of 500
+        # is older.
         owner("rewound before"), *commits("rewound before", (70, 500), (50, 100), (10, 300)),
         # Group `reborn`: the offset was removed before the lower commit, so this is not a rewind.
         owner("reborn"), *commits("reborn", (40, 990), (30, None), (20, 100), (1, 999)),
-        # Group `silent` has a live member that has not committed in the whole window.
+        # Group `silent` has a live member, but no commit in the whole window.
         owner("silent"), *commits("silent", (75, 100), (60, 200)),
         # Group `stuck` made progress every minute, and has had the same offset for nine minutes.
         # Group `slow` makes progress rarely, with a rising lag.
@@ -250,13 +259,13 @@ def _rule_rows() -> tuple[list[Row], list[Row], list[Row]]:
         # subscribes to the topic.
         owner("orphan", "t", 1), *commits("orphan", (45, 300), (40, 400)),
         owner("left behind", "u"), *commits("left behind", (45, 300), (40, 400)),
-        # Group `opaque`: a member with an unreadable assignment may own the partition.
+        # The member of group `opaque` has an unreadable assignment, so it may own the partition.
         generation("opaque", start_ms, 1, 1, member("m", None)),
         *commits("opaque", (45, 300), (40, 400)),
         # Group `expired` has not committed for more than a week.
         *[commit("expired", AT_MS - 170 * HOUR_MS, 5, "t-0", 3)],
-        # Group `fresh` has an assigned partition without a commit. Group `no topic` has an unknown
-        # topic.
+        # Group `fresh` owns a partition without a commit. The topic of group `no topic` does not
+        # exist.
         owner("fresh"), *commits("no topic", (5, 3), topic="gone"),
         # Group `removed` and its offset were removed, so it has no row.
         *commits("removed", (9, 3), (8, None)), removal("removed", AT_MS - 1, 50),
@@ -598,7 +607,8 @@ def test_commits_after_the_log_ends_were_read_do_not_count() -> None:
         commit("g", AT_MS + SECOND_MS, 2, "t-0", 500),
     ]
     records = [_record("t", offset, AT_MS - 6 * SECOND_MS) for offset in range(3)]
-    records.append(_record("t", 700, AT_MS - 10 * HOUR_MS))  # the producer's clock is late
+    # The producer's clock is ten hours behind.
+    records.append(_record("t", 700, AT_MS - 10 * HOUR_MS))
     frames = bronze(offsets_log=log, topic_records=records, partition_ends=[_end("t", 3)])
 
     def made(read_ms: int | None) -> list[tuple[Any, ...]]:

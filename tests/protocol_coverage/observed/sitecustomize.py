@@ -46,7 +46,7 @@ def watch() -> None:
 
     def watching(method: Callable[..., None], keys: Container[int]) -> Callable[..., None]:
         def watched(self: Any, connection: Any, frame: bytes | bytearray) -> None:
-            # Some tests send bytes that are not requests.
+            # Ignore errors, because some tests send bytes that are not requests.
             with suppress(Exception):
                 note(connection, frame, keys)
             method(self, connection, frame)
@@ -54,7 +54,8 @@ def watch() -> None:
         return watched
 
     dispatch = watching(Dispatcher.dispatch, SPEC_BY_KEY)
-    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # records dispatched requests
+    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]  # records requests
+
     # Frames of unauthenticated clients, and SASL tokens, are handled by the authenticator.
     take = watching(SaslAuthenticator.take, _BEFORE_AUTHENTICATION)
     SaslAuthenticator.take = take  # type: ignore[method-assign]  # records requests

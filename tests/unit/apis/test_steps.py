@@ -265,7 +265,7 @@ def test_an_append_while_a_fetch_looks(min_bytes: int) -> None:
     count = len(list(alone))
     broker.broker.fetch_purgatory.close()
     call, steps = broker.begin(request, 12)
-    for _ in range(count):  # the last step parks the fetch
+    for _ in range(count):  # run all steps, the last of which parks the fetch
         next(steps)
     partition = broker.topics.partition("t", 0)
     assert partition is not None

@@ -161,7 +161,7 @@ def test_stores_of_each_kind(tmp_path: Path) -> None:
             "ssl.keystore.password": SECRET,
         },
         {
-            # A truststore without a password is not verified, as in Java.
+            # As in Java, the integrity of a truststore without a password is not verified.
             "ssl.truststore.location": str(tmp_path / "ca.jks"),
             "ssl.keystore.location": str(tmp_path / "other.jks"),
             "ssl.keystore.password": SECRET,

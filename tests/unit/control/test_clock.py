@@ -10,8 +10,8 @@ from tests.support import ROOT
 PAGE = (ROOT / "docs" / "clock.md").read_text()
 ROW = re.compile(r"^\| (.+?) \| (broker|client|machine) \| .+ \|$", re.MULTILINE)
 SERVER = ROOT / "coordinator_server"
-# These modules are the clocks themselves, or run in other processes.
-# The module rebalances.events_reader runs in a tool's process.
+# Modules that do not use the broker's clock: modules of clocks, and modules that run in other
+# processes. The module rebalances.events_reader runs in the process of a tool.
 ELSEWHERE = ("control.advance", "rebalances.events_reader")
 PACKAGES_ELSEWHERE = ("clock", "container", "tools", "kafka_tools", "testing", "client")
 TIMERS = {"call_later", "call_at", "call_maintenance", "timeout", "timeout_at", "wait_for"}

@@ -145,7 +145,7 @@ def test_what_is_loading_is_asked_again() -> None:
     asker.everything()
     other.initialize()
     wait(broker, 5000)
-    assert asker.takes() == [E.NONE]  # the calls that were made before the load
+    assert asker.takes() == [E.NONE]  # only the response to the call from before the load
     assert other.takes() == []
     go_on()
     wait(broker, 1000)

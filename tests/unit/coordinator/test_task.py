@@ -178,7 +178,8 @@ def test_requests_after_a_large_one_wait_for_it_and_no_other_group_does() -> Non
             broker.clock.soon.popleft()()
         assert not first.answered
     assert (codes(first), codes(second)) == ({E.NONE}, {E.NONE})
-    assert broker.batches == [1, many, 1]  # one record of the other group, and the two commits
+    # A record of the other group, the large commit, and the small commit.
+    assert broker.batches == [1, many, 1]
 
 
 def test_what_came_before_a_large_request_does_not_wait_for_it() -> None:

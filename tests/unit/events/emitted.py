@@ -78,13 +78,13 @@ class Program:
             if values:
                 return set().union(*[self._names(value, call) for value in values])
             if _is_collected(node.id, call.function):
-                return set()  # events in `effects.events` are found at their collector
+                return set()  # the events are found where they are added to `effects.events`
             if node.id in _parameters(call.function):
                 return self._names_of_parameter(node.id, call.function)
         raise UnseenError(f"{call.where}: the name {ast.unparse(node)}")
 
     def _names_of_parameter(self, parameter: str, function: Function) -> set[str]:
-        # Skip the first argument (self): methods are called as attributes.
+        # Do not count `self`, because the call of a method does not pass it explicitly.
         is_method = _parameters(function)[0] in ("self", "cls")
         position = _parameters(function).index(parameter) - is_method
         names: set[str] = set()

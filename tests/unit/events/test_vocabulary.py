@@ -17,7 +17,8 @@ SERVER = ROOT / "coordinator_server"
 def emitted() -> list[Emitted]:
     """Return every event of the product."""
     sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in SERVER.rglob("*.py")}
-    # Calls the `emit` of OpenTelemetry's logger, for events that LOG has written.
+    # This file calls the `emit` of OpenTelemetry's logger, and only for events that LOG has
+    # written.
     del sources["coordinator_server/tracing/export.py"]
     return list(Program(sources).emitted())
 

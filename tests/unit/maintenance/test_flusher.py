@@ -175,7 +175,8 @@ async def test_a_log_whose_files_vanish_fails_alone(gone: str) -> None:
     broker, flusher = flushing_broker(disk)
     call = send(broker, 0, 1)
     directory = f"{DATA}/t-0"
-    disk.open_files.clear()  # Unix can remove open files, which MemoryDisk refuses as Windows does
+    # Let files be removed while they are open, as on Unix; MemoryDisk refuses this, like Windows.
+    disk.open_files.clear()
     for name in disk.listdir(directory):
         if gone == "directory" or name.endswith(".log"):
             disk.unlink(f"{directory}/{name}")

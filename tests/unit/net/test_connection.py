@@ -382,7 +382,7 @@ async def test_the_listener_between_brokers_displaces_others(reports: Reports) -
     for _ in range(2):
         others.append(network.connect(listener="OTHER"))
         network.clock.time_ms += 10
-    others.reverse()  # the last connection has been idle since it connected
+    others.reverse()  # the connection that came last has been idle since it connected
     for connection, _ in others:
         connection.active = False
     others[1][0].idle_since_ms = network.clock.time_ms

@@ -51,8 +51,10 @@ def test_the_listener_between_brokers_has_only_its_own_limit() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, None),  # the broker has one listener
-        (LISTENERS, None),  # no listener is called PLAINTEXT
+        # The broker has only one listener.
+        ({}, None),
+        # No listener is called PLAINTEXT.
+        (LISTENERS, None),
         ({**LISTENERS, "inter.broker.listener.name": "a"}, "A"),
         ({"listeners": "SSL://:1,PLAINTEXT://:2"}, "PLAINTEXT"),
         ({"listeners": "SSL://:1,PLAINTEXT://:2", "security.inter.broker.protocol": "SSL"}, "SSL"),

@@ -28,12 +28,14 @@ from tests.unit.net.tables import IPV4_TABLE, IPV6_TABLE
         ("fe80::1", True, True),
         ("fe80::1%eth0", True, True),  # a socket shows a link-local address with its zone
         ("fe80::99%eth0", False, True),
-        ("fe80:0:0:1::99%eth0", False, False),  # only fe80::/64 is the link, not all of fe80::/10
-        ("169.254.0.7", False, False),  # the address is link-local, too, but has no route
+        # Only fe80::/64 is on the link, not all of fe80::/10.
+        ("fe80:0:0:1::99%eth0", False, False),
+        # The address is also link-local, but has no route.
+        ("169.254.0.7", False, False),
         ("::1", False, True),
         ("::ffff:172.18.0.1", True, True),  # an IPv6 socket shows an IPv4 address in this form
         ("::ffff:172.19.0.1", False, False),
-        # This IPv6 address belongs to the machine; it is not an IPv4 address.
+        # This IPv6 address only ends like the IPv4 gateway 172.18.0.1.
         ("::172.18.0.1", False, False),
         ("no address", False, False),
     ],

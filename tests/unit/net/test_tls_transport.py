@@ -141,7 +141,7 @@ class World:
                 transport.data_received(client.outgoing.read())
             await asyncio.sleep(0)
             client.take(socket)
-        client.read()  # reads the session tickets of TLS 1.3
+        client.read()  # read the session tickets of TLS 1.3
         return client, transport, socket, connection
 
 

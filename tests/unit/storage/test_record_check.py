@@ -113,7 +113,7 @@ def test_records_are_rebuilt_in_little_memory() -> None:
     count = 10_000
     section = b"".join(record_bytes(1 + index % 2, index, None, b"") for index in range(count))
     data = packed(section, count)
-    # Loads the modules before memory is measured.
+    # Load the modules before memory is measured.
     check(packed(record_bytes(1, 0, None, b""), 1), TO_GZIP)
     tracemalloc.start()
     try:

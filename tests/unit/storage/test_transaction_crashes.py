@@ -26,9 +26,9 @@ class Send(NamedTuple):
     transactional: bool = True
 
 
-# Each batch has one offset. Producer 1 uses transactions v2, so its markers have the next epoch;
-# producers 2 and 3 use v1. Producer 3 has an open transaction over nearly all segments, producer 4
-# writes plain batches, producer 5 has an open transaction at the end.
+# Each batch has one offset. Producer 1 uses transactions v2, so its markers have the next epoch.
+# Producers 2 and 3 use transactions v1. The transaction of producer 3 is open over nearly all
+# segments. Producer 4 writes plain batches. Producer 5 has an open transaction at the end.
 HISTORY: tuple[Send | EndTransaction, ...] = (
     Send(3, 0, 0),
     Send(1, 0, 0),

@@ -197,7 +197,8 @@ def test_truncation_forgets_what_ended_behind_it() -> None:
             starts = [one[1] for one in ABORTED if one[1] < offset <= one[2]]
             starts += [1] if 1 < offset <= 5 else []
             starts += [6] if offset > 6 else []
-            # If a batch reaches the cut, a truncation removes the whole batch.
+            # A truncation inside a batch removes the whole batch. Here this removes the only batch
+            # of the transaction that starts at 10.
             starts = [start for start in starts if not (start == 10 and offset == 11)]
             assert log.last_stable_offset == min([*starts, log.log_end_offset])
             log.close()

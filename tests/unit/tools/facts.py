@@ -7,7 +7,7 @@ import re
 FACT = re.compile(r"(\w+): (\S+)")
 
 
-# The name of a field in Kafka's dump -> the name in our dump.
+# For each field of Kafka's dump: the name of the field in this project's dump.
 BATCH_FACTS = {
     "baseOffset": "base_offset",
     "lastOffset": "last_offset",

@@ -149,7 +149,7 @@ def test_decompressed_bytes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("coordinator_server.tracing.traceparents.decompressed", decompressed)
     large = bytearray(batch(b"1", size=MOST_BYTES // 10))
-    large[22] = Compression.GZIP  # the low byte of the attributes
+    large[22] = Compression.GZIP  # set gzip in the low byte of the attributes
     assert traceparents(produce(*[bytes(large)] * 50)) == []
     assert 0 < sum(sizes) <= MOST_BYTES
 

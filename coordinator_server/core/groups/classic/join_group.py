@@ -138,7 +138,7 @@ def serve(group: GroupMetadata, one_join: Join, now_ms: int, effects: Effects) -
         _join_unknown(group, one_join, now_ms, effects)
     elif member_id in group.membership.pending:
         if request.group_instance_id is not None:
-            # Static members never get a member id to join with, so Kafka throws here.
+            # Kafka throws here: only dynamic members first get a member id and then join with it.
             error = ErrorCode.UNKNOWN_SERVER_ERROR
             effects.reply(reply, join_error("", error, one_join.api_version))
             return
@@ -265,7 +265,8 @@ def _add(group: GroupMetadata, member_id: str, join: Join, now_ms: int, effects:
         group.protocol_type = intern(request.protocol_type)
     membership.add(member)
     membership.park_join(member, join.reply)
-    # A new member does not know its id and cannot send heartbeats, so its wait is limited.
+    # A new member cannot send heartbeats, because it learns its id only from the JoinGroup
+    # response. Until then, this timeout replaces its session timeout.
     timeout_ms = group.settings.new_member_join_timeout_ms
     group.purgatory.schedule(member.session, now_ms + timeout_ms)
     effects.event(

@@ -112,7 +112,7 @@ def _remove(
     membership = group.membership
     member_id = identity.member_id
     if not member_id:
-        # An administrator removes a static member by its instance id, without a member id.
+        # An administrator may remove a static member by its instance id alone.
         instance_id = identity.group_instance_id
         member_id = membership.static_ids.get(instance_id, "") if instance_id is not None else ""
         if not member_id:

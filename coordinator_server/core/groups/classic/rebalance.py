@@ -172,7 +172,8 @@ def _open_account(group: GroupMetadata, cause: Cause, now_ms: int, effects: Effe
     """Start the report of a rebalance; close the report of a superseded rebalance."""
     overtaken = group.rebalance
     recorded = group.recorded if group.state is not EMPTY else None
-    # The assignment belongs to a superseded rebalance; no member has received it.
+    # A superseded rebalance never sent its assignment, so its `before` is the last assignment that
+    # members received.
     before = recorded if overtaken is None else overtaken.before
     if overtaken is not None:
         effects.explain(overtaken.end(RebalanceOutcome.SUPERSEDED, group.protocol_type, now_ms))
@@ -314,7 +315,8 @@ def session_expired(group: GroupMetadata, member_id: str, now_ms: int, effects: 
         assert group.rebalance is not None
         group.rebalance.members_lost((cause,), now_ms)
         group.rebalance.dropped.append(Dropped.of(Absence.SESSION_EXPIRED, member))
-    # Unlike a leave, an expiry ends even the initial delay if all other members have joined.
+    # After an expiry, the join phase ends at once if all members have joined, even during the
+    # initial rebalance delay. A LeaveGroup does not end this delay.
     if group.state is PREPARING_REBALANCE and membership.all_joined:
         complete_join(group, now_ms, effects)
 

@@ -61,8 +61,8 @@ def sync(
         effects.reply(reply, sync_error(refused.error))
         return
     current = group.current(member.member_id)
-    # The member has rejoined but still owns partitions to revoke. After its SyncGroup, heartbeats
-    # ask it to rejoin again.
+    # A member that still has partitions to revoke gets its assignment even if its epoch is old.
+    # Its next heartbeats then ask it to rejoin.
     if (
         group.assignment_epoch > current.epoch
         and current.state is not MemberState.UNREVOKED_PARTITIONS

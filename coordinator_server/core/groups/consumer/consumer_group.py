@@ -319,7 +319,7 @@ class ConsumerGroup(CommittingGroup):
             topic_id = topic.topic_id if known is None else known.topic_id
             for partition in topic.partitions:
                 if is_too_long(partition.committed_metadata, limit):
-                    continue  # too long metadata has its own error, which comes before this check
+                    continue  # too long metadata has its own error, which takes precedence
                 if not holds_at(current, topic_id, partition.partition_index, received):
                     return stale
         return ErrorCode.NONE

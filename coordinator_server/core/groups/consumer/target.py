@@ -51,7 +51,8 @@ def target_of_member(
     pace = Pace()
     for member_id, remaining in members.items():
         target = targets.get(member_id, {})
-        # `replace_static` may have recorded the predecessor's target for a known member id.
+        # Compare with both: `replace_static` may have written the predecessor's target for this
+        # member in the same batch.
         if target != group.targets.get(member_id) or target != last_target(group, remaining):
             records.append(target_record(group.group_id, member_id, target))
         if pace.is_due(1 + len(target)):

@@ -279,7 +279,8 @@ def _risen(
     if not is_new and group.epoch == before.epoch and not is_replaced:
         return account
     snapshot = before.snapshot
-    if snapshot is None:  # upgraded from a classic group, whose members keep their assignments
+    # The group was upgraded from a classic group, whose members keep their assignments.
+    if snapshot is None:
         snapshot = GroupSnapshot(group).without(
             {member.member_id for member in group.members.values() if _classic(member) is None}
         )

@@ -150,7 +150,7 @@ class ModernGroup(Group):
         self.purgatory.has_new_deadline = True
         return None
 
-    # End of the group
+    # Listing and removal
 
     def listed(self) -> ListedGroup:
         """Return the group's entry in ListGroups; the protocol type is the kind's name."""

@@ -229,7 +229,8 @@ class ShareGroup(ModernGroup):
 
     def _keep(self, names: tuple[str, ...], existing: tuple[KnownTopic, ...]) -> None:
         if len(self._existing) > len(self.members):
-            self._existing.clear()  # drop the cache, which also has entries of refused requests
+            # Drop the cache when it gets large: refused requests leave entries, too.
+            self._existing.clear()
         self._existing[names] = existing
 
     def _known_existing(self, names: tuple[str, ...]) -> tuple[KnownTopic, ...] | None:

@@ -197,7 +197,8 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         if self._is_joining:
             owner_id = None if instance_id is None else group.static_ids.get(instance_id)
             if owner_id is not None:
-                # As in Kafka, replaying the tombstone of a reused member id removes its offsets.
+                # As in Kafka, if the member id is reused, replaying the tombstone of its
+                # predecessor removes the task offsets.
                 self._keeps_offsets = owner_id != member_id
                 return replaced(group, owner_id, member_id, self._records)
             return group.members.get(member_id, StreamsMember(member_id)), current

@@ -266,7 +266,7 @@ class StreamsGroup(CommittingGroup):
             revoking = current.revoking.active.get(subtopology_id, {})
             for partition in topic.partitions:
                 if is_too_long(partition.committed_metadata, limit):
-                    continue  # too long metadata has its own error, which comes before this check
+                    continue  # too long metadata has its own error, which takes precedence
                 index = partition.partition_index
                 assigned_at = assigned.get(index, revoking.get(index))
                 if assigned_at is None or received < assigned_at:

@@ -116,7 +116,8 @@ class Computation(NamedTuple):
         steps = Pace()
         for member_id, member in members.items():
             target = targets.get(member_id, _NO_TASKS)
-            # `replaced` may have recorded the predecessor's target for a known member id.
+            # Compare with both: `replaced` may have written the predecessor's target for this
+            # member in the same batch.
             if target != last.get(member_id) or target != group.last_target(member):
                 records.append(target_record(group.group_id, member_id, target))
             if steps.is_due(1 + sum(map(len, target.active.values()))):

@@ -205,7 +205,7 @@ def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
     assert context.deliver() == [DeadLetters(0, 1, 1, True, ""), DeadLetters(4, 5, 2, False, "")]
     assert context.sent == []
     assert context.last_write() == [(0, 1, 4, 1), (4, 5, 4, 2)]
-    # The share partition must fetch the gap at offset 3.
+    # The start offset stays at 3, because the share partition must fetch the gap there.
     assert context.offsets() == (3, 6, 2)
 
 
@@ -341,8 +341,8 @@ def test_a_gap_of_compaction_is_read_once() -> None:
 def test_damaged_records_are_not_copied() -> None:
     """Records before a damaged record are copied; later records are not."""
     data = bytearray(log_of(3))
-    data[-1] = 99  # the last record has a valid header count but a bad value
-    data[-14:] = b"\xff" * 14
+    data[-1] = 99
+    data[-14:] = b"\xff" * 14  # the last record cannot be parsed
     copies: Copies = {}
     with pytest.raises(ProtocolError):
         run_all(read_copies(bytes(data), 0, 2, 1000, copies))

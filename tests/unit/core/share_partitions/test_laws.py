@@ -195,7 +195,7 @@ class History:
         for offset, state, count in changes:
             record = self.records[offset]
             record.owner = ""
-            if not fails:  # write the state before the response
+            if not fails:  # a successful write is durable before its response
                 record.kept = (state, count)
         if self.holds_writes:
             self.pending.append((fails, changes))

@@ -47,7 +47,8 @@ from storage.security_state import SecurityState
 from tests.harness.clock import ManualClock
 
 KEY = rsa.generate_private_key(65537, 2048)
-NOW = int(time.time()) - 900  # tokens stay valid even if the whole run is delayed
+# In the past; for tests with the real clock, `_timely` shifts the claims.
+NOW = int(time.time()) - 900
 ENDLESS = b'{"sub": "a", "exp": 1e999}'
 GOOD: dict[str, Any] = {"sub": "alice", "iat": NOW, "exp": NOW + 600, "aud": "kafka"}
 
@@ -159,7 +160,9 @@ def test_unsigned_tokens() -> None:
         _unsigned({**GOOD, "scope": 5}),
         f"{_base64(b'[' * 100_000)}.e30.",
     ],
-    ids=len,  # test ids must be the same in all processes, but tokens contain the time
+    # Tokens contain the time, so their lengths are the test ids, which must be equal in all
+    # processes.
+    ids=len,
 )
 def test_unsigned_tokens_that_are_refused(token: str) -> None:
     """Each invalid unsigned token raises BearerTokenError."""

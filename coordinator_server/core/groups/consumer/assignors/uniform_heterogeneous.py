@@ -214,7 +214,8 @@ class Loads:
         """
         if self._most_next < self._most_start:
             if self._most_start and self._most_end <= self._most_start:
-                # All members of the run were excluded: the run restarts at the next lower level.
+                # All members of this run were excluded: continue with the members at the next
+                # lower level.
                 self._most_level = self._sizes[self._sorted[self._most_start - 1]]
             else:
                 self._most_level -= 1

@@ -12,7 +12,7 @@ def test_another_assignor_raises_the_group_epoch() -> None:
     a, b = context.member("a", "three"), context.member("b", "three")
     context.joined(a, b)
     epoch = context.group.epoch
-    # The default assignor, named explicitly.
+    # Naming the default assignor explicitly is no change.
     assert a.beat(server_assignor="uniform") is ErrorCode.NONE
     assert context.group.epoch == epoch
     assert a.beat(server_assignor="range") is ErrorCode.NONE

@@ -334,7 +334,7 @@ def test_a_static_member_goes_over_to_the_consumer_protocol() -> None:
     context.check()
 
 
-# The log, and Empty groups
+# Log, Empty groups
 
 
 def test_the_log_refuses() -> None:

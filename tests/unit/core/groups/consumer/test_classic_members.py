@@ -262,7 +262,7 @@ def test_many_leave_in_steps() -> None:
     assert len(answer.response.members) == 501
 
 
-# Requests that are handled together
+# Combined requests
 
 
 def test_requests_of_one_drain_see_each_other() -> None:

@@ -271,7 +271,7 @@ def test_after_a_restart_it_is_a_classic_group() -> None:
     context.broker.check_replay_law()
 
 
-# A static member returns with the classic protocol
+# Returning static members
 
 
 def static_a(context: MigrationContext, **options: Any) -> tuple[Member, ConsumerMember]:

@@ -125,7 +125,7 @@ def test_the_offsets_of_a_heartbeat_that_fails_are_kept() -> None:
     context = StreamsContext()
     member, other = context.member("a"), context.member("b")
     context.joined(member)
-    # With a second member, the lists of the first member are significant.
+    # Once there is a second member, the broker examines the tasks that the first member lists.
     assert other.join().error is ErrorCode.NONE
     twice = [*listed({"0": [0]}), *listed({"0": [1]})]
     for tasks, offset, error in (

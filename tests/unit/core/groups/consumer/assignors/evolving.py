@@ -116,7 +116,8 @@ class Evolving:
         ids, start = {}, 0
         for topic in range(TOPICS_MAX):
             code = topic if kind == "topics" else start * INVERSE_OF_31 % 2**32
-            # The hash of a topic id is the XOR of its four words.
+            # In Java, the hash code of a topic id is the XOR of its four 32-bit words, so this
+            # topic id has the hash code `code`.
             ids[topic] = (topic << 96 | code ^ topic).to_bytes(16, "big")
             start += self.counts.get(topic, self._sizes.get(topic, 0))
         return ids

@@ -30,6 +30,7 @@ from coordinator_server.coordinator.transaction_coordinator import TransactionCo
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.settings import GroupEnvironment
 from coordinator_server.events.log import LOG
+from coordinator_server.faults.faults import Faults
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.maintenance import descriptors, ephemeral
@@ -168,6 +169,7 @@ def _shared_state(
         logs=logs,
         counts=counts,
         tracing=tracing,
+        faults=Faults(clocks.client),
     )
 
 
@@ -212,7 +214,9 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     counter: RequestCounter | None = None if counts is None else counts.traffic
     if shared.tracing is not None:
         counter = shared.tracing.counter(counter, broker.node_id)
-    dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering, counter).dispatch
+    dispatch = Dispatcher(
+        broker, shared.step_runner, find_handler, metering, counter, shared.faults
+    ).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)

@@ -58,7 +58,7 @@ from storage.log_manager import LogManager
 from storage.topic_catalogue import CATALOGUE_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config
@@ -85,6 +85,7 @@ def compose(
     step_runner: StepRunner | None = None,
     counts: Counts | None = None,
     tracing: Tracing | None = None,
+    faults: Sequence[Mapping[str, Any]] = (),
     flusher: Flusher | None = None,
     handover: Handover | None = None,
 ) -> Cluster:
@@ -92,9 +93,10 @@ def compose(
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
-    without metrics. `tracing` makes traces, None without OpenTelemetry. `handover` is that of the
-    cluster that this one replaces. `disk`, `step_runner` and `flusher` are for tests. Needs a
-    running event loop unless `flusher` is given. Raises StorageError, ConfigError, OSError.
+    without metrics. `tracing` makes traces, None without OpenTelemetry. `faults` are the fault
+    rules of the start. `handover` is that of the cluster that this one replaces. `disk`,
+    `step_runner` and `flusher` are for tests. Needs a running event loop unless `flusher` is given.
+    Raises StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
@@ -104,7 +106,7 @@ def compose(
     flusher = Flusher(asyncio.get_running_loop()) if flusher is None else flusher
     # An idle StepRunner is false, because it has no work.
     runner = StepRunner(clock) if step_runner is None else step_runner
-    shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
+    shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, faults, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
@@ -116,6 +118,7 @@ def _shared_state(
     flusher: Flusher,
     counts: Counts | None,
     tracing: Tracing | None,
+    faults: Sequence[Mapping[str, Any]],
     handover: Handover | None,
 ) -> SharedState:
     """Open the logs, and build the state that the brokers share."""
@@ -169,7 +172,7 @@ def _shared_state(
         logs=logs,
         counts=counts,
         tracing=tracing,
-        faults=Faults(clocks.client),
+        faults=Faults(clocks.client, faults),
     )
 
 

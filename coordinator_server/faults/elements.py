@@ -215,7 +215,7 @@ def clear_outer_errors(message: Message) -> Computation[bool]:
     if has_inner and "error_code" in names:
         message.error_code = 0  # type: ignore[attr-defined]  # as the schema says
         if "error_message" in names:
-            message.error_message = None  # type: ignore[attr-defined]
+            message.error_message = None  # type: ignore[attr-defined]  # as the schema says
     return has_inner or bool({"error_code", "partition_error_code"} & names)
 
 

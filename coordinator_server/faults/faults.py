@@ -12,7 +12,7 @@ from weakref import WeakSet
 from coordinator_server.events.log import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.faults.rule import FaultRule, TakenFault
@@ -34,15 +34,18 @@ class Faults:
     """The rules that all brokers of a process follow, in the order in which they were added.
 
     `clock` measures the waits and the life of the rules. The `followers` are told of a change of
-    the rules, the functions in `on_taken` of each fault.
+    the rules, the functions in `on_taken` of each fault. `initial` are the rules of the start, to
+    which `reset` returns. Raises FaultError.
     """
 
-    def __init__(self, clock: BrokerClock) -> None:
+    def __init__(self, clock: BrokerClock, initial: Sequence[Mapping[str, Any]] = ()) -> None:
         self.clock = clock
+        self._initial = initial
         self.followers: WeakSet[Follower] = WeakSet()
         self.on_taken: list[Callable[[TakenFault], None]] = []
         self._rules: dict[int, FaultRule] = {}
         self._last_number = 0
+        self.reset()
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -76,6 +79,12 @@ class Faults:
         """Remove all rules. Requests that wait for a delay are not shortened."""
         for rule in self:
             self.remove(rule.number)
+
+    def reset(self) -> None:
+        """Replace all rules by the rules of the start."""
+        self.clear()
+        for document in self._initial:
+            self.add(document)
 
     def _changed(self) -> None:
         for follower in tuple(self.followers):

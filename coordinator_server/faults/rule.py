@@ -7,7 +7,16 @@ from difflib import get_close_matches
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.faults.elements import KINDS, PARTITION, element_kinds, matches
+from coordinator_server.faults.elements import (
+    GROUP,
+    KINDS,
+    MEMBER,
+    PARTITION,
+    TOPIC,
+    TRANSACTION,
+    element_kinds,
+    matches,
+)
 from coordinator_server.faults.possible_errors import possible_errors
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
@@ -31,36 +40,18 @@ _TEXT, _NUMBER, _CHANCE, _FLAG, _APIS, _VERSIONS, _ERROR, _DROP = (
     "drop",
 )
 
-FIELDS: Mapping[str, tuple[str, str]] = {
-    "api": (_APIS, "name of an API, or a list of names; all APIs if missing"),
-    "version": (_VERSIONS, "version of the request: 9, or a range such as 0-9"),
-    "client_id": (_TEXT, "client id"),
-    "principal": (_TEXT, "principal such as User:alice"),
-    "listener": (_TEXT, "name of the listener"),
-    "group": (_TEXT, "group id"),
-    "member": (_TEXT, "member id"),
-    "transactional_id": (_TEXT, "transactional id"),
-    "topic": (_TEXT, "name of a topic"),
-    "partition": (_NUMBER, "number of a partition"),
-    "times": (_NUMBER, "how often the rule takes effect; then it is over"),
-    "skip": (_NUMBER, "how many matching requests are served first"),
-    "probability": (_CHANCE, "share of the matching requests, from 0 to 1"),
-    "seed": (_NUMBER, "seed of the random numbers of probability and jitter_ms"),
-    "for_ms": (_NUMBER, "time after which the rule is over"),
-    "error": (_ERROR, "name or number of the error code of the response; the work is not done"),
-    "message": (_TEXT, "error message, for responses that have such a field"),
-    "delay_ms": (_NUMBER, "wait before the work is done"),
-    "late_ms": (_NUMBER, "wait after the work is done, before the response is sent"),
-    "jitter_ms": (_NUMBER, "random addition to delay_ms and late_ms, at most"),
-    "throttle_ms": (
-        _NUMBER,
-        "throttle time of the response, for which the connection is muted",
-    ),
-    "drop": (_DROP, "close the connection: before the work, or after it instead of the response"),
-    "cut": (_FLAG, "send the first half of the response, then close the connection"),
-    "force": (_FLAG, "allow an error code that Kafka never returns for the API"),
+FIELDS: Mapping[str, str] = {
+    "api": _APIS,
+    "version": _VERSIONS,
+    **dict.fromkeys((*_CALLER_FIELDS, GROUP, MEMBER, TRANSACTION, TOPIC, "message"), _TEXT),
+    **dict.fromkeys((PARTITION, "times", "skip", "seed", "for_ms"), _NUMBER),
+    **dict.fromkeys(("delay_ms", "late_ms", "jitter_ms", "throttle_ms"), _NUMBER),
+    "probability": _CHANCE,
+    "error": _ERROR,
+    "drop": _DROP,
+    **dict.fromkeys(("cut", "force"), _FLAG),
 }
-"""The fields of a rule: kind of the value, and meaning. Texts may contain `*` and `?`."""
+"""The kinds of the fields of a rule; `control.shapes.faults` has their meanings."""
 
 ACTIONS = ("error", "delay_ms", "late_ms", "throttle_ms", "drop", "cut")
 
@@ -161,10 +152,10 @@ def _parsed(document: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for name, value in document.items():
         if name not in FIELDS:
-            similar = get_close_matches(name, FIELDS, 1)
+            similar = get_close_matches(str(name), FIELDS, 1)
             hint = f"did you mean {similar[0]}?" if similar else f"a rule has {', '.join(FIELDS)}"
             raise FaultError(f"a fault rule has no field {name!r}: {hint}")
-        values[name] = _PARSERS[FIELDS[name][0]](name, value)
+        values[name] = _PARSERS[FIELDS[name]](name, value)
     return values
 
 
@@ -197,15 +188,13 @@ def _flag(name: str, value: object) -> bool:
 
 
 def _apis(name: str, value: object) -> frozenset[str]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names:
-        raise FaultError(f"{name}={value!r} is neither the name of an API nor a list of names")
+    names = str(value).split(",") if isinstance(value, str) else [value]
     for api in names:
         if api not in SPEC_BY_NAME:
             similar = get_close_matches(str(api), SPEC_BY_NAME, 1)
             hint = f", did you mean {similar[0]}?" if similar else ""
-            raise FaultError(f"{name}={api!r}: there is no such API{hint}")
-    return frozenset(names)
+            raise FaultError(f"{name}={value!r}: there is no API {api!r}{hint}")
+    return frozenset(map(str, names))
 
 
 def _versions(name: str, value: object) -> range:

@@ -151,7 +151,7 @@ def test_only_the_named_member_is_refused(broker: GroupBroker) -> None:
         ({"listener": "SSL"}, False),
         ({"version": 4}, True),
         ({"version": "0-3"}, False),
-        ({"api": ["JoinGroup", "Heartbeat"]}, True),
+        ({"api": "JoinGroup,Heartbeat"}, True),
         ({"api": "JoinGroup"}, False),
         ({}, True),
     ],

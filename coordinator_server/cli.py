@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server import __version__
 from coordinator_server.config.config import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.registry.address import RegistryAddress
     from coordinator_server.tracing.options import TracingOptions
 
+FAULTS_VARIABLE = "COORDINATOR_SERVER_FAULTS"
 _LOGIN_CONFIG = "java.security.auth.login.config"
 _COMMANDS = ("serve", "settings", "pipeline", "protocol", *TOOLS, *BY_COMMAND)
 
@@ -243,6 +244,7 @@ def _add_process_options(serve: argparse.ArgumentParser) -> None:
         help="file with USER:PASSWORD for the schema registry",
     )
     _add_tracing_options(serve)
+    _add_fault_option(serve)
     serve.add_argument(
         "--watch-stdin",
         action="store_true",
@@ -261,6 +263,18 @@ def _add_process_options(serve: argparse.ArgumentParser) -> None:
         choices=("debug", "info", "warning", "error"),
         default="info",
         help="lowest level of events to log (default: info)",
+    )
+
+
+def _add_fault_option(serve: argparse.ArgumentParser) -> None:
+    """Add the option of `serve` for fault rules."""
+    serve.add_argument(
+        "--faults",
+        metavar="FILE",
+        default=os.environ.get(FAULTS_VARIABLE),
+        help=(
+            f"fault rules in a .yaml, .json or .toml file, see docs/faults.md ({FAULTS_VARIABLE})"
+        ),
     )
 
 
@@ -327,6 +341,7 @@ def _serve(options: argparse.Namespace) -> int:
             options.http_token_file, control, has_login=options.http_login
         )
     tracing_options = _tracing(options.otel, options.otel_ratio)
+    faults = _faults(options.faults)
     # Imports create many objects but no garbage; `run` enables the collector again.
     gc.disable()
     from coordinator_server.events.log import LOG
@@ -343,6 +358,7 @@ def _serve(options: argparse.Namespace) -> int:
             control,
             control_token=control_token,
             control_options=control_options,
+            faults=faults,
             tracing_options=tracing_options,
             watch_stdin=options.watch_stdin,
             ready_message=options.ready_message,
@@ -365,6 +381,19 @@ def _tracing(url: str | None, ratio: float) -> TracingOptions | None:
         return read_options(url, ratio)
     except ValueError as error:
         raise ConfigError(f"--otel: {error}") from error
+
+
+def _faults(path: str | None) -> list[dict[str, Any]]:
+    """Return the fault rules in a file. Raises ConfigError."""
+    if not path:
+        return []
+    from coordinator_server.faults.file import read_rules
+    from coordinator_server.faults.rule import FaultError
+
+    try:
+        return read_rules(path)
+    except FaultError as error:
+        raise ConfigError(f"--faults: {error}") from error
 
 
 def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None:

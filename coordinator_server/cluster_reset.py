@@ -19,8 +19,8 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
 
     The result counts topics, groups and connections. Stopped brokers are started. With `moves` the
     brokers listen on other ports, so that former clients cannot reconnect. The removal happens in
-    one turn of the event loop, connections first. Producer ids are not reused. Clocks and the log
-    level return to their initial values. Raises StorageError, StartError.
+    one turn of the event loop, connections first. Producer ids are not reused. Clocks, fault
+    rules and the log level return to their initial values. Raises StorageError, StartError.
     """
     for node_id in cluster.node_ids:
         await cluster.start_broker(node_id)
@@ -51,6 +51,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         run_all(cluster.dynamic_configs.clear())
         cluster.security.forget()
         cluster.journal.forget()
+        cluster.shared.faults.reset()
         LOG.reset_level()
         cluster.topics.create_initial()
         _reset_clocks(cluster.shared.clocks, cluster.topics)

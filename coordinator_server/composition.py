@@ -30,6 +30,7 @@ from coordinator_server.coordinator.transaction_coordinator import TransactionCo
 from coordinator_server.core.groups.kinds import in_place_of
 from coordinator_server.core.groups.settings import GroupEnvironment
 from coordinator_server.events.log import LOG
+from coordinator_server.faults.faults import Faults
 from coordinator_server.fetch.purgatory import KeyedPurgatory
 from coordinator_server.fetch.session import FetchSessionCache
 from coordinator_server.maintenance import descriptors, ephemeral
@@ -57,7 +58,7 @@ from storage.log_manager import LogManager
 from storage.topic_catalogue import CATALOGUE_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from coordinator_server.clock.broker_clock import BrokerClock
     from coordinator_server.config.config import Config
@@ -84,6 +85,7 @@ def compose(
     step_runner: StepRunner | None = None,
     counts: Counts | None = None,
     tracing: Tracing | None = None,
+    faults: Sequence[Mapping[str, Any]] = (),
     flusher: Flusher | None = None,
     handover: Handover | None = None,
 ) -> Cluster:
@@ -91,9 +93,10 @@ def compose(
 
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
-    without metrics. `tracing` makes traces, None without OpenTelemetry. `handover` is that of the
-    cluster that this one replaces. `disk`, `step_runner` and `flusher` are for tests. Needs a
-    running event loop unless `flusher` is given. Raises StorageError, ConfigError, OSError.
+    without metrics. `tracing` makes traces, None without OpenTelemetry. `faults` are the fault
+    rules of the start. `handover` is that of the cluster that this one replaces. `disk`,
+    `step_runner` and `flusher` are for tests. Needs a running event loop unless `flusher` is given.
+    Raises StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:
@@ -103,7 +106,7 @@ def compose(
     flusher = Flusher(asyncio.get_running_loop()) if flusher is None else flusher
     # Compare with None, because a StepRunner without work is false.
     runner = StepRunner(clock) if step_runner is None else step_runner
-    shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, handover)
+    shared = _shared_state(config, clocks, disk, runner, flusher, counts, tracing, faults, handover)
     return Cluster(shared, partial(_broker, shared), partial(_socket_server, shared))
 
 
@@ -115,6 +118,7 @@ def _shared_state(
     flusher: Flusher,
     counts: Counts | None,
     tracing: Tracing | None,
+    faults: Sequence[Mapping[str, Any]],
     handover: Handover | None,
 ) -> SharedState:
     """Open the logs, and build the state that the brokers share."""
@@ -168,6 +172,7 @@ def _shared_state(
         logs=logs,
         counts=counts,
         tracing=tracing,
+        faults=Faults(clocks.client, faults),
     )
 
 
@@ -212,7 +217,9 @@ def _socket_server(shared: SharedState, broker: Broker) -> SocketServer:
     counter: RequestCounter | None = None if counts is None else counts.traffic
     if shared.tracing is not None:
         counter = shared.tracing.counter(counter, broker.node_id)
-    dispatch = Dispatcher(broker, shared.step_runner, find_handler, metering, counter).dispatch
+    dispatch = Dispatcher(
+        broker, shared.step_runner, find_handler, metering, counter, shared.faults
+    ).dispatch
     gate = ConnectionGate(broker.config, security, machine_clock)
     server = SocketServer(broker.config, machine_clock, dispatch, security, gate)
     server.connections.on_lost.append(broker.disconnected)

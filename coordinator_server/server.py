@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.config.authorizer_settings import authorizer_doubts
@@ -28,7 +28,7 @@ from coordinator_server.net.acceptor import StartError
 from storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from coordinator_server.cluster import Cluster
     from coordinator_server.config.config import Config
@@ -44,6 +44,7 @@ def run(
     control_token: str | None = None,
     control_options: ControlOptions | None = None,
     tracing_options: TracingOptions | None = None,
+    faults: Sequence[Mapping[str, Any]] = (),
     watch_stdin: bool = False,
     ready_message: str | None = None,
 ) -> int:
@@ -51,13 +52,16 @@ def run(
 
     `control` is the address of the control server, None for no control server, and `control_token`
     the token that its clients must send, `control_options` its options. `tracing_options` send
-    traces and logs. `ready_message` is printed after the addresses once the broker listens. Raises
-    StartError, ConfigError.
+    traces and logs. `faults` are fault rules. `ready_message` is printed after the addresses once
+    the broker listens. Raises StartError, ConfigError.
     """
     raise_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         control_server = control, control_token, control_options
-        runner.run(_serve(config, control_server, tracing_options, watch_stdin, ready_message))
+        serving = _serve(
+            config, control_server, tracing_options, faults, watch_stdin, ready_message
+        )
+        runner.run(serving)
     return 0
 
 
@@ -73,19 +77,20 @@ async def _serve(
     config: Config,
     control_arguments: tuple[tuple[str, int] | None, str | None, ControlOptions | None],
     tracing_options: TracingOptions | None,
+    faults: Sequence[Mapping[str, Any]],
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
     """Serve until a signal, and send traces and logs also if the start or the stop fails."""
     if tracing_options is None:
-        await _serve_traced(config, control_arguments, None, watch_stdin, ready_message)
+        await _serve_traced(config, control_arguments, None, faults, watch_stdin, ready_message)
         return
     from coordinator_server.tracing.tracing import Tracing
 
     tracing = Tracing(tracing_options)
     tracing.start()
     try:
-        await _serve_traced(config, control_arguments, tracing, watch_stdin, ready_message)
+        await _serve_traced(config, control_arguments, tracing, faults, watch_stdin, ready_message)
     finally:
         await tracing.stop()
 
@@ -94,6 +99,7 @@ async def _serve_traced(
     config: Config,
     control_arguments: tuple[tuple[str, int] | None, str | None, ControlOptions | None],
     tracing: Tracing | None,
+    faults: Sequence[Mapping[str, Any]],
     watch_stdin: bool,
     ready_message: str | None,
 ) -> None:
@@ -113,6 +119,7 @@ async def _serve_traced(
             has_virtual_clock=control is not None,
             counts=counts,
             tracing=tracing,
+            faults=faults,
             handover=handover,
         )
     )

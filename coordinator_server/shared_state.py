@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coordinator_server.coordinator.markers import Markers
     from coordinator_server.coordinator.share_persister import LocalSharePersister
     from coordinator_server.counting.counts import Counts
+    from coordinator_server.faults.faults import Faults
     from coordinator_server.fetch.purgatory import KeyedPurgatory
     from coordinator_server.maintenance.ephemeral import OwnDirectory
     from coordinator_server.maintenance.flusher import Flusher
@@ -81,3 +82,4 @@ class SharedState(NamedTuple):
     logs: LogManager
     counts: Counts | None
     tracing: Tracing | None
+    faults: Faults

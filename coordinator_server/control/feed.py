@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from coordinator_server.cluster import Cluster
+    from coordinator_server.faults.rule import TakenFault
     from coordinator_server.rebalances.schema import RebalanceRecord
     from coordinator_server.steps import Computation, Steps
 
@@ -153,6 +154,7 @@ class Feed:
         self._kept_bytes = 0
         self._next_number += 1
         self._cluster.journal.listeners.append(self._on_rebalance)
+        self._cluster.shared.faults.on_taken.append(self._on_fault)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._on_end)
         self._state = None
@@ -169,6 +171,7 @@ class Feed:
                 unused_seconds = 0.0 if self._listeners else unused_seconds + pause_seconds
         finally:
             self._cluster.journal.listeners.remove(self._on_rebalance)
+            self._cluster.shared.faults.on_taken.remove(self._on_fault)
 
     def _on_end(self, task: asyncio.Task[None]) -> None:
         """Log a bug that has ended the feed, and end the streams of all listeners."""
@@ -178,6 +181,9 @@ class Feed:
 
     def _on_rebalance(self, group_id: str, record: RebalanceRecord) -> None:
         self._add("rebalance", group_id, dict(record))
+
+    def _on_fault(self, fault: TakenFault) -> None:
+        self._add("fault", str(fault.rule), fault._asdict())
 
     def _compare(self) -> Steps:
         """Add an event for each thing that has changed since the last call."""

@@ -15,7 +15,7 @@ PATH_PARAMETERS = {
     "INDEX": ("integer", "number of a partition"),
     "OFFSET": ("integer", "offset of a record"),
     "GROUP": ("string", "group id"),
-    "ID": ("integer", "node id of a broker, or number of a connection"),
+    "ID": ("integer", "node id of a broker, or number of a connection or fault rule"),
     "FILE": ("string", "name of a file of the page"),
     "CLIENT": ("string", "client instance id or client id"),
     "TRANSACTION": ("string", "transactional id"),
@@ -51,6 +51,7 @@ EVENT_TYPES = (
     "broker",
     "clock",
     "connection",
+    "fault",
 )
 """Kafka's names of the states of groups of all types, and the types of events."""
 
@@ -308,6 +309,15 @@ _OTHERS = (
          _ALTER_CLUSTER),
     _row("POST /clock/resume", "clock resume", "clock:resume", "cluster:Clock",
          "let the time run", _ALTER_CLUSTER),
+    _row("GET /faults", "faults list", "faults:faults", "faults:ActiveFaults",
+         "list fault rules and how often they took effect", _DESCRIBE_CLUSTER),
+    _row("POST /faults", "faults add", "faults:add", "faults:ActiveFault",
+         "add a fault rule: errors, delays, dropped connections", _ALTER_CLUSTER,
+         body="faults:FaultRule"),
+    _row("DELETE /faults", "faults clear", "faults:clear", "faults:ActiveFaults",
+         "remove all fault rules and return them", _ALTER_CLUSTER),
+    _row("DELETE /faults/ID", "faults remove", "faults:remove", "faults:ActiveFault",
+         "remove a fault rule and return it", _ALTER_CLUSTER),
     _row("POST /snapshot", "snapshot", "snapshots:snapshot", "cluster:Snapshot",
          "copy the data directory, consistently", _ALTER_CLUSTER, body="cluster:NewSnapshot"),
     _row("POST /restore", "restore", "snapshots:restore", "cluster:Restored",

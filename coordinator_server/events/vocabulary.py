@@ -87,6 +87,15 @@ VOCABULARY: dict[str, EventType] = {
     "jwks.failed": EventType(WARNING, ("url", "reason"), most_in_period=10, kind=("url",)),
     "connections.closed": EventType(WARNING, ("unreported",)),
     "request.failed": EventType(ERROR, ("remote", "api", "version", "correlation_id")),
+    # faults on demand
+    "fault.added": EventType(INFO, ("rule", "fault")),
+    "fault.removed": EventType(INFO, ("rule", "injected")),
+    "fault.injected": EventType(
+        INFO,
+        ("rule", "action", "api", "remote", "client_id", "correlation_id"),
+        most_in_period=20,
+        kind=("rule",),
+    ),
     # security
     # Denied clients retry, and a subscription may contain many topics.
     "access.denied": EventType(

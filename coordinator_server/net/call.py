@@ -141,6 +141,11 @@ class Call:
         return self._binding.version
 
     @property
+    def response_type(self) -> type[Message]:
+        """The type of the response."""
+        return self._binding.spec.response_type
+
+    @property
     def client_id(self) -> str | None:
         """The client id of the request."""
         return self.caller.client_id

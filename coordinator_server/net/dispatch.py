@@ -24,6 +24,8 @@ from protocol.headers import decode_request_header, response_prefix
 from protocol.registry import API_VERSIONS_KEY, SPEC_BY_KEY
 
 if TYPE_CHECKING:
+    from weakref import WeakSet
+
     from coordinator_server.clock.step_runner import StepRunner
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.metering import Metering
@@ -51,14 +53,37 @@ class RequestCounter(Protocol):
         """
 
 
+class RequestFaults(Protocol):
+    """The fault rules of the process; `followers` bind their APIs anew when the rules change."""
+
+    followers: WeakSet[Any]
+
+    def __len__(self) -> int:
+        """Return the number of rules."""
+
+    def wrapped(
+        self, spec: ApiSpec, version: int, handle: Handler[Any], new_call: Callable[..., Call]
+    ) -> tuple[Handler[Any], Callable[..., Call]]:
+        """Return a handler and a factory of calls that follow the rules for an API."""
+
+
 class Dispatcher(Generic[B]):
     """Handles the frames of all connections of one broker; handlers get the broker.
 
     `find_handler(spec)` is called when an API is bound. `metering` applies the clients' quotas,
-    `counter` counts the requests, None without metrics.
+    `counter` counts the requests, None without metrics. `faults` are the rules of faults on demand.
     """
 
-    __slots__ = ("_bindings", "_broker", "_counter", "_find_handler", "_metering", "_step_runner")
+    __slots__ = (
+        "__weakref__",
+        "_bindings",
+        "_broker",
+        "_counter",
+        "_faults",
+        "_find_handler",
+        "_metering",
+        "_step_runner",
+    )
 
     def __init__(
         self,
@@ -67,12 +92,16 @@ class Dispatcher(Generic[B]):
         find_handler: FindHandler[B],
         metering: Metering | None = None,
         counter: RequestCounter | None = None,
+        faults: RequestFaults | None = None,
     ) -> None:
         self._find_handler = find_handler
         self._counter = counter
         self._metering = metering
+        self._faults = faults
         if metering is not None:
-            metering.on_changed = self._bind_anew
+            metering.on_changed = self.bind_anew
+        if faults is not None:
+            faults.followers.add(self)
         self._broker = broker
         self._step_runner = step_runner
         self._bindings: dict[tuple[int, int], ApiBinding[B]] = {}
@@ -172,8 +201,8 @@ class Dispatcher(Generic[B]):
             _log_failure(call)
             call.fail()
 
-    def _bind_anew(self) -> None:
-        """Drop all bindings after quotas changed; requests in progress continue."""
+    def bind_anew(self) -> None:
+        """Drop all bindings after quotas or fault rules changed; requests in progress continue."""
         self._bindings.clear()
 
     def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
@@ -207,6 +236,8 @@ class Dispatcher(Generic[B]):
             metering = self._metering if is_metered else None
             new_call, traffic = self._counter.counted(spec, version, metering)
             is_metered = True
+        if self._faults:
+            handle, new_call = self._faults.wrapped(spec, version, handle, new_call)
         decode = decoder(spec.request_type, version)
         make_encoder = parts_encoder if spec.name in APIS_WITH_RECORDS else encoder
         encode = make_encoder(spec.response_type, version)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from coordinator_server.control.shapes import (
-        cluster, connections, events, groups, records, security, share, telemetry, topics,
-        transactions,
+        cluster, connections, events, faults, groups, records, security, share, telemetry,
+        topics, transactions,
     )
     from coordinator_server.testing.control import Control
 
@@ -293,6 +293,23 @@ class ControlApi:
     def clock_resume(self) -> cluster.Clock:
         """Let the time run."""
         return cast("cluster.Clock", self.control.call("POST", "/clock/resume"))
+
+    def faults_list(self) -> faults.ActiveFaults:
+        """List fault rules and how often they took effect."""
+        return cast("faults.ActiveFaults", self.control.call("GET", "/faults"))
+
+    def faults_add(self, body: faults.FaultRule) -> faults.ActiveFault:
+        """Add a fault rule: errors, delays, dropped connections."""
+        return cast("faults.ActiveFault", self.control.call("POST", "/faults", None, cast(dict[str,
+                object], body)))
+
+    def faults_clear(self) -> faults.ActiveFaults:
+        """Remove all fault rules and return them."""
+        return cast("faults.ActiveFaults", self.control.call("DELETE", "/faults"))
+
+    def faults_remove(self, id: int) -> faults.ActiveFault:
+        """Remove a fault rule and return it."""
+        return cast("faults.ActiveFault", self.control.call("DELETE", f"/faults/{id}"))
 
     def snapshot(self, body: cluster.NewSnapshot) -> cluster.Snapshot:
         """Copy the data directory, consistently."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from coordinator_server.testing import groups
 from coordinator_server.testing.clock import Clock
 from coordinator_server.testing.control import BrokerError, Control, quoted
+from coordinator_server.testing.faults import Faults
 from coordinator_server.testing.groups import Group
 from coordinator_server.testing.records import (
     Content,
@@ -56,6 +57,11 @@ class Helpers:
     def clock(self) -> Clock:
         """The broker's virtual clock: `advance`, `freeze`, `resume`."""
         return Clock(self.control)
+
+    @property
+    def faults(self) -> Faults:
+        """Faults on demand: rules for errors, delays and dropped connections."""
+        return Faults(self.control)
 
     # --- topics and records -----------------------------------------------------------------------
 

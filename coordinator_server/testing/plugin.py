@@ -41,6 +41,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("kafka_log_level", "What that broker writes to its log.", default="info")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers",
+        "kafka_faults(**rule): add a fault rule to the broker of `kafka`, for this test "
+        "(docs/faults.md)",
+    )
+
+
 @pytest.fixture(scope="session")
 def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
     """A Kafka broker for the whole session, in its own process."""
@@ -51,16 +60,18 @@ def kafka_broker(pytestconfig: pytest.Config) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def kafka(kafka_broker: Broker) -> Broker:
+def kafka(kafka_broker: Broker, request: pytest.FixtureRequest) -> Broker:
     """The session's broker after a reset: no topics, groups, offsets or connections.
 
     The address differs from the broker's address in the previous test. A stopped or killed broker
-    is started again.
+    is started again. The markers `kafka_faults` of the test add fault rules.
     """
     if kafka_broker.is_running:
         kafka_broker.reset()
     else:
         kafka_broker.start()
+    for marker in reversed(list(request.node.iter_markers("kafka_faults"))):
+        kafka_broker.faults.add(**marker.kwargs)
     return kafka_broker
 
 

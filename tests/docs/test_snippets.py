@@ -183,6 +183,7 @@ def test_other_python_code_is_run() -> None:
         "docs/consumer-groups.md",
         "docs/dev-security.md",
         "docs/docker.md",
+        "docs/faults.md",
         "docs/testing.md",
         "docs/tls.md",
         "docs/tutorial.md",

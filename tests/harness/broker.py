@@ -15,6 +15,7 @@ from coordinator_server.composition import compose
 from coordinator_server.config.config import Config
 from coordinator_server.coordinator.group_coordinator import GroupCoordinator
 from coordinator_server.coordinator.transaction_coordinator import TransactionCoordinator
+from coordinator_server.faults.faults import Faults
 from coordinator_server.maintenance.flusher import Flusher
 from coordinator_server.net.dispatch import Dispatcher, Handler
 from coordinator_server.net.metering import Metering
@@ -160,6 +161,11 @@ class MemoryBroker:
         return self.cluster.security
 
     @property
+    def faults(self) -> Faults:
+        """The rules of faults on demand."""
+        return self.shared.faults
+
+    @property
     def groups(self) -> GroupCoordinator:
         """The group coordinator of the first broker."""
         return self.broker.groups
@@ -266,7 +272,9 @@ class MemoryBroker:
         dispatcher = self._dispatchers.get(node_id)
         if dispatcher is None or dispatcher._broker is not broker:
             metering = Metering(self.security, self.cluster.machine_clock)
-            dispatcher = Dispatcher(broker, self.step_runner, self._find_handler, metering)
+            dispatcher = Dispatcher(
+                broker, self.step_runner, self._find_handler, metering, faults=self.faults
+            )
             self._dispatchers[node_id] = dispatcher
         return dispatcher
 

@@ -1,4 +1,4 @@
-"""Every Python snippet of docs/testing.md runs, and every name in its tables exists."""
+"""Every Python snippet of docs/testing.md and docs/faults.md runs; every name in tables exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.testing.support import outcomes
 pytest_plugins = ["pytester"]
 
 PAGE = (ROOT / "docs" / "testing.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+FAULTS_PAGE = (ROOT / "docs" / "faults.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE + FAULTS_PAGE, re.DOTALL)
 QUIET = ("-p", "no:cacheprovider", "-W", "ignore")
 
 

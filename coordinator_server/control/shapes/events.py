@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypedDict
 
 EventType = Literal[
-    "reset", "group", "rebalance", "topic", "transaction", "broker", "clock", "connection"
+    "reset", "group", "rebalance", "topic", "transaction", "broker", "clock", "connection", "fault"
 ]
 
 
@@ -22,6 +22,7 @@ class Event(TypedDict):
     | `broker` | `id`, `state` |
     | `clock` | as `GET /clock` |
     | `connection` | `id`, `remote`, `is_open` |
+    | `fault` | `rule`, `action`, `api`, `remote`, `client_id`, `correlation_id` |
     """
 
     id: Annotated[int, "number of the event"]

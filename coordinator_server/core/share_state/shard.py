@@ -364,5 +364,5 @@ class RedundantOffsets:
 
     @property
     def last_redundant_offset(self) -> int | None:
-        """Records below this offset are obsolete; None if no records can be deleted."""
+        """Return the offset below which records are obsolete, or None if none can be deleted."""
         return self._first_needed or None

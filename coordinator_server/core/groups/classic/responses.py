@@ -17,7 +17,7 @@ NULL_PROTOCOL_NAME_SINCE = 7
 
 
 def join_error(member_id: str, error: ErrorCode, api_version: int) -> JoinGroupResponse:
-    """Return a refused JoinGroup; the protocol name is null since v7, "" before (KIP-559)."""
+    """Return a JoinGroup error; the protocol name is null since v7, "" before (KIP-559)."""
     return JoinGroupResponse(
         error_code=error,
         member_id=member_id,
@@ -58,7 +58,7 @@ def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """Return a refused SyncGroup, without protocol and assignment."""
+    """Return a SyncGroup response with `error`, without protocol and assignment."""
     return SyncGroupResponse(error_code=error)
 
 

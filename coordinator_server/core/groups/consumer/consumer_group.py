@@ -303,7 +303,7 @@ class ConsumerGroup(CommittingGroup):
     # Offsets
 
     def check_member_epoch(self, request: OffsetCommitRequest, member: ConsumerMember) -> ErrorCode:
-        """Return the error of a commit with a stale epoch of a known member, or NONE."""
+        """Return the error if the commit's member epoch is not accepted, or NONE."""
         current = self.current(member.member_id)
         received = request.generation_id_or_member_epoch
         if received == current.epoch:

@@ -26,7 +26,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """A member's progress towards its target; the numbers are those in the member's record."""
+    """A member's progress towards its target; the values are stored in the member's record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -83,7 +83,7 @@ class CurrentAssignment(NamedTuple):
                     yield topic_id, partition
 
     def held_beyond(self, other: CurrentAssignment) -> Iterator[tuple[bytes, set[int]]]:
-        """Yield by topic the partitions that are held here but not in `other`.
+        """Yield by topic the partitions that are held in this assignment but not in `other`.
 
         Assigned partitions and partitions still to be revoked are held.
         """

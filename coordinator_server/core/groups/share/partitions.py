@@ -133,8 +133,8 @@ def to_initialize(
 ) -> dict[bytes, SharedTopic]:
     """Return the partitions of subscribed topics that are not initialized.
 
-    Partitions that are initializing are included only with `retries`: the share coordinator was
-    called long ago, and is called again. Source: subscribedTopicsChangeMap.
+    Partitions that are initializing are included only with `retries`, which is set when the last
+    call to the share coordinator was long ago. Source: subscribedTopicsChangeMap.
     """
     begun = states.initialized
     if not retries:

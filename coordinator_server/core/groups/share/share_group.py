@@ -67,8 +67,8 @@ class ShareGroup(ModernGroup):
     """A group whose members share partitions.
 
     `members` (subscriptions), `targets` (target assignments) and `currents` (current assignments)
-    are by member id. `states` are the partitions with share-partition state; None before the first
-    record of them.
+    are by member id. `states` are the partitions with share-partition state; None until the first
+    state record is replayed.
     """
 
     kind = GroupKind.SHARE

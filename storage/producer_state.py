@@ -162,7 +162,7 @@ class ProducerState:
         return None
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether this producer epoch has an open transaction here.
+        """Return whether this producer epoch has an open transaction in the partition.
 
         Source: Kafka's hasOngoingTransaction.
         """

@@ -61,7 +61,7 @@ class GroupBroker(MemoryBroker):
         return int(answer.topics[0].partitions[0].error_code)
 
     def committed(self, group: str, partition: int = 0) -> int:
-        """Return the committed offset of a partition of `t`; -1 without one."""
+        """Return the committed offset of a partition of `t`; -1 without a committed offset."""
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[partition])]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]

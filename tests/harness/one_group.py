@@ -82,7 +82,7 @@ class ViolationError(BaseException):
 class Answer:
     """The call of one request: receives the response, and fails on a second response.
 
-    `on_answer` is called once the response is there; `note` is free for the `Watcher` to use.
+    `on_answer` is called once the response has arrived; `note` is free for the `Watcher` to use.
     """
 
     connection = None
@@ -182,7 +182,7 @@ class Watcher:
         """Called when the group has handled a request; its writes are not settled yet."""
 
     def timers_ran(self) -> None:
-        """Called after the delayed operations that were due."""
+        """Called after the delayed operations that were due have run."""
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Called when the log has accepted or refused the records."""
@@ -340,7 +340,7 @@ class SimulatedClock:
                 callback()
 
     def turn(self) -> None:
-        """Run all scheduled callbacks, and those that they schedule."""
+        """Run all scheduled callbacks and the callbacks that they schedule."""
         while self.soon:
             self.soon.popleft()()
 
@@ -626,7 +626,7 @@ class OneGroupBroker:
 
     @property
     def group(self) -> GroupMetadata | None:
-        """The group, or None; an existing group must be a classic one."""
+        """The group, or None; an existing group must be a classic group."""
         group = None if self.task is None else self.task.group
         assert group is None or isinstance(group, GroupMetadata), group
         return group
@@ -790,7 +790,11 @@ class OneGroupBroker:
         return group
 
     def check_replay_law(self) -> None:
-        """Check that a log replay restores the durable state, and at rest all recorded fields."""
+        """Check that a log replay restores the durable state.
+
+        For a Stable or Empty classic group without failed writes, the replay must also restore all
+        recorded fields.
+        """
         replayed, group = self.replayed(), self.any_group
         if group is None:
             return
@@ -847,7 +851,7 @@ class OneGroupBroker:
 
 
 def durable_state(group: Group) -> tuple[list[CoordinatorRecord], CommittedOffsets]:
-    """Return the durable state of a group: everything that its records determine."""
+    """Return the durable state of a group: the state that its records determine."""
     return group.state_records(), group.offsets
 
 

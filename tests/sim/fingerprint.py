@@ -43,7 +43,7 @@ class _Eyes:
         return None if generation < 0 else max(generation - self.base, OLDEST)
 
     def assignment(self, assignment: bytes) -> Hashable:
-        """`<generation>:<member id>`"""
+        """Return (age of the generation, number of the member id), or None if empty."""
         generation, _, member_id = assignment.decode().partition(":")
         return (self.generation(int(generation)), self.number(member_id)) if generation else None
 

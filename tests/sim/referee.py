@@ -46,7 +46,7 @@ ALONE_MS = 100
 
 
 class Seen(NamedTuple):
-    """A member at the referee's last look."""
+    """The state of a member after the last call into the coordinator code."""
 
     is_static: bool
     waits_for_join: bool
@@ -383,7 +383,7 @@ class Referee(Watcher):
     def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
         """Check that the leader stays as long as possible, and who succeeds the leader.
 
-        The longest-standing member must succeed a leader that is gone.
+        The longest-standing member must succeed a leader that has left.
         """
         members, leader = group.membership.members, group.membership.leader_id
         if self.leader in members:

@@ -491,7 +491,7 @@ def in_short(response: Any) -> str:
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> ShareWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     world = ShareWorld(seed, trace)
     try:
         for _ in range(steps):

@@ -76,7 +76,7 @@ def _tasks(by_subtopology: Any) -> set[Task]:
 
 
 class Thread(EpochMember):
-    """One thread of a process: closes tasks, reports this, and then opens others."""
+    """One thread of a process: closes tasks, reports this, and then opens new tasks."""
 
     revoke_rate = 0.7
     world: StreamsWorld
@@ -207,7 +207,7 @@ class Hostile(Thread):
     """
 
     def act(self) -> None:
-        """Lie, or act as before."""
+        """Send a false heartbeat, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -257,7 +257,7 @@ class StreamsWorld(GroupWorld):
     # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Note the expected error, by the rules of KIP-1071."""
+        """Return the expected error, by the rules of KIP-1071."""
         request = answer.request
         if not isinstance(request, StreamsGroupHeartbeatRequest):
             return None
@@ -379,7 +379,10 @@ class StreamsWorld(GroupWorld):
             targets |= places
 
     def _check_clients(self, group: StreamsGroup) -> None:
-        """Check that a client at the current epoch runs only what the broker counts as its own."""
+        """Check that the broker records all active tasks that a client runs.
+
+        Clients whose epoch is neither the current nor the previous epoch are not checked.
+        """
         for client in self._threads():
             current = group.currents.get(client.member_id)
             if current is None or client.epoch not in (current.epoch, current.previous_epoch):
@@ -389,7 +392,7 @@ class StreamsWorld(GroupWorld):
                 assert client.active <= held, f"{client.name} runs {client.active - held}"
 
     def _check_sessions(self, group: StreamsGroup) -> None:
-        """Check that members go when their session expires, and never earlier without a reason."""
+        """Check that members are removed at their session's end, and earlier only for a reason."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)
@@ -456,5 +459,5 @@ class StreamsWorld(GroupWorld):
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> StreamsWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     return play(StreamsWorld, "streams", seed, steps, trace)

@@ -219,7 +219,7 @@ class Player:
         return free[0], correlation_id
 
     def _receive(self, step: Step, connection: Any, correlation_id: int, seconds: float) -> Any:
-        """Return the answer as a dict, None without an answer, or the fault of an invalid one."""
+        """Return the answer as a dict, None without one, or the fault of an invalid answer."""
         spec = SPEC_BY_NAME[step.api]
         try:
             frame = connection.recv_frame(seconds)

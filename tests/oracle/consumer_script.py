@@ -199,7 +199,7 @@ def _move(cluster: Cluster, member: Any) -> None:
 
 
 def _statics(member: Any) -> None:
-    """Replace a static member, with the same and another subscription; one member stays away."""
+    """Replace a static member, with the same and another subscription; one stays away."""
     a = member("statics", "a", instance_id="i").join("three")
     other = member("statics", "z").join("three")
     reconcile(a, other)
@@ -282,7 +282,7 @@ def _wait_for_epoch(cluster: Cluster, group: str, epoch: int) -> None:
 
 
 def _wait_until_resolved(cluster: Cluster, member: Any) -> None:
-    """Wait until all earlier expressions are resolved, by waiting for a new one with matches."""
+    """Wait until all earlier expressions are resolved, by waiting for a new expression."""
     other = member("resolved", "a", subscribed_topic_regex="t.*").join()
     _wait_for_epoch(cluster, "resolved", 2)
     other.leave()

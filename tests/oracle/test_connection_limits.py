@@ -91,7 +91,10 @@ def _is_free(addresses: Addresses) -> bool:
 
 
 def test_connections_beyond_the_limits(tmp_path: Path) -> None:
-    """New connections wait on a full listener; a new inter-broker connection closes the idlest."""
+    """New connections wait on a full listener.
+
+    A new inter-broker connection closes the longest-idle connection of another listener.
+    """
     with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
         expected = story(addresses)
     with ours(SETTINGS, LISTENERS) as (addresses, broker):

@@ -185,7 +185,7 @@ class Side:
 
 
 def sections() -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Return the calls with members and those without, each with line numbers."""
+    """Return the calls with members and the calls without members, each with line numbers."""
     parts: list[list[tuple[int, str]]] = []
     for number, line in enumerate(CALLS.read_text().splitlines(), 1):
         if line.startswith("["):

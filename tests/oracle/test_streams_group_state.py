@@ -68,7 +68,7 @@ SCRIPT = Script(
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Both brokers after the script."""
+    """Yield both brokers after they have run the script."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
     yield from use_both(theirs, ours, SETTINGS, SCRIPT)
 

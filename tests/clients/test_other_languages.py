@@ -160,8 +160,8 @@ def test_two_members_of_the_consumer_protocol(
 ) -> None:
     """Two franz-go members share the partitions as the broker assigns them (KIP-848).
 
-    One member is killed while its transaction is open; the other copies the rest, every record once
-    and in order by key.
+    One member is killed while its transaction is open; the other copies the remaining records,
+    every record once and in order by key.
     """
     command = franz_go(tmp_path)
     # No other producer uses the killed member's transactional id, so its transaction must time out.

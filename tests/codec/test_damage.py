@@ -1,4 +1,4 @@
-"""Truncated, changed and random bytes never raise anything but ProtocolError."""
+"""Truncated, changed and random bytes raise no error other than ProtocolError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Like `kills`, for consumer groups (KIP-848) and share groups (KIP-932).
+"""Kill the broker under load by consumer groups (KIP-848) and share groups (KIP-932).
 
     python -m tests.faults.group_kills --kills 1000 --seed 1
 

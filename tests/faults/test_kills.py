@@ -10,7 +10,7 @@ from tests.faults.kills import Kills
 
 @pytest.mark.real_time
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """After each kill every acknowledged commit and record is there, and groups make progress."""
+    """After each kill every acknowledged commit and record exists, and groups make progress."""
     kills = Kills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(5):

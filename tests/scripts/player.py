@@ -562,7 +562,7 @@ def _comparable_event(found: re.Match[str]) -> str:
 
 
 def _without_repeats(text: str, words: str) -> str:
-    """Keep only the first of equal lines with these words: the number of retries differs."""
+    """Keep the first of equal lines with these words, because the number of retries differs."""
     seen: set[str] = set()
     kept = []
     for line in text.splitlines(keepends=True):
@@ -654,7 +654,7 @@ class OfficialTools:
 
 
 def differences(differing: Sequence[tuple[str, Outcome | None, Outcome | None]]) -> str:
-    """Return a text with the cases whose outcome is not the expected one."""
+    """Return a text with the cases whose outcome is not the expected outcome."""
     return "\n".join(
         f"{line}\n  expected {expected}\n  ours     {answer}"
         for line, expected, answer in differing

@@ -18,7 +18,7 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class StorageCounts:
-    """Counts of rare work on the logs since the start (Kafka: LogFlushStats, LogCleaner)."""
+    """Counts of syncs, compactions and deletions since the start (LogFlushStats, LogCleaner)."""
 
     __slots__ = (
         "compacted_bytes",

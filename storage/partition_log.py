@@ -155,7 +155,7 @@ class PartitionLog:
     # --- append -----------------------------------------------------------------------------------
 
     def append(self, records: Buffer, now_ms: int, *, may_block: bool = True) -> AppendResult:
-        """Append a client's batch, like `check_client_batch` and then `append_checked`."""
+        """Check a client's batch and append it; see `check_client_batch`, `append_checked`."""
         batch = check_client_batch(
             records, self.config, now_ms, self.topic, self.partition, may_block=may_block
         )

@@ -89,7 +89,7 @@ class PendingVerification(NamedTuple):
 
 
 class ProducerState:
-    """All producers of a partition."""
+    """The states of all producers of a partition."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}

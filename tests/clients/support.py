@@ -292,7 +292,7 @@ class Feed:
         self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
 
     def finish(self) -> list[str]:
-        """Stop sending, then `join`."""
+        """Stop sending; return the values once all records are acknowledged."""
         self._is_over.set()
         return self.join()
 

@@ -248,7 +248,7 @@ def write(bootstrap: str) -> dict[bytes, int]:
 
 
 def expected(written: dict[bytes, int]) -> dict[bytes, list[bytes]]:
-    """Return the expected values of the target."""
+    """Return the expected values of the target topic by key."""
     return {key: [b"%d!" % number for number in range(count)] for key, count in written.items()}
 
 
@@ -277,7 +277,7 @@ def copied(broker: Broker) -> int:
 
 
 def read(bootstrap: str) -> dict[bytes, list[bytes]]:
-    """Return the committed values of the target by key."""
+    """Return the committed values of the target topic by key."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for partition in range(PARTITIONS):
         for _, key, value in read_with_confluent_kafka(bootstrap, "target", partition=partition):

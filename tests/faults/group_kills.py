@@ -46,7 +46,7 @@ DRAIN_SECONDS = 30.0
 
 
 class ConsumerKills(KilledBroker):
-    """Consumer groups in each of which one member repeatedly leaves and rejoins."""
+    """Kills a broker with consumer groups; one member of each group leaves and rejoins."""
 
     def _make_workers(self) -> None:
         self.commits = {f"consumers-{number}": Commits() for number in range(GROUPS)}
@@ -111,7 +111,7 @@ class ConsumerKills(KilledBroker):
 
 
 class ClientKills(KilledBroker):
-    """A consumer group of librdkafka clients."""
+    """Kills a broker whose consumer group consists of librdkafka clients."""
 
     def _make_workers(self) -> None:
         self.consumers = [
@@ -155,7 +155,7 @@ class ClientKills(KilledBroker):
 
 
 class ShareKills(KilledBroker):
-    """A share group whose members read the records of the producers."""
+    """Kills a broker with a share group whose members read the records of the producers."""
 
     def _make_workers(self) -> None:
         client = Client(self._address)

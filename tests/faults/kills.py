@@ -155,7 +155,7 @@ class KilledBroker(ABC):
 
 
 class Kills(KilledBroker):
-    """Classic groups, standalone commits and records."""
+    """Kills a broker with classic groups, standalone commits and records."""
 
     def _make_workers(self) -> None:
         self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]

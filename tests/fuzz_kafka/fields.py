@@ -66,7 +66,7 @@ class Choices:
         return own if self.chance(0.9) else self.random.choice((None, "i0", "i1", ""))
 
     def subscription(self) -> list[Body]:
-        """Return topic names."""
+        """Return names of topics to subscribe to."""
         names = self.pick(
             {"t0": 4, "t1": 4, "t0 t1": 4, "t1 t0": 1, "t2": 1, "nope t1": 1, "": 0.4}
         )

@@ -394,7 +394,7 @@ class SimulatedPartition(OffsetsPartition):
         self.broker.flushing.append(done)
 
     def load(self, new_group: Callable[[str], Group], groups: dict[str, Group]) -> Steps:
-        """Replay the log."""
+        """Replay the log into `groups`, like a coordinator that loads the partition."""
         groups[GROUP] = self.reload(new_group(GROUP))
         yield
 
@@ -506,7 +506,7 @@ class _OffsetsTopic:
         self.partitions = (self,)
 
     def ensure(self) -> ErrorCode:
-        """Do nothing: the topic exists."""
+        """Return NONE: the topic exists."""
         return ErrorCode.NONE
 
     def partition_of(self, group_id: str) -> _OffsetsTopic:
@@ -664,7 +664,7 @@ class OneGroupBroker:
         *,
         is_large: bool = False,
     ) -> Answer:
-        """Pass a request to the handler of its API."""
+        """Pass a request to the handler of its API, and return the Answer."""
         answer = Answer(request, caller=Caller(client_id, client_host, api_version))
         answer.is_large = is_large
         self.deliver(answer)
@@ -688,7 +688,7 @@ class OneGroupBroker:
             self.watcher.refused(answer, answer.response)
 
     def describe(self, api_version: int = 5) -> Any:
-        """Return the DescribedGroup."""
+        """Return the group's description in a DescribeGroups response."""
         answer = self.send(DescribeGroupsRequest(groups=[GROUP]), api_version)
         return answer.response.groups[0] if answer.answered else None
 

@@ -119,7 +119,7 @@ class ScriptedMember:
         return response
 
     def join(self, *topics: str, **fields: Any) -> ScriptedMember:
-        """Join with these topics."""
+        """Join the group with a subscription to `topics`; return the member."""
         self.send(
             **{
                 "member_epoch": 0,
@@ -133,7 +133,7 @@ class ScriptedMember:
         return self
 
     def own(self, **fields: Any) -> None:
-        """Send a heartbeat that reports the assignment as owned."""
+        """Send a heartbeat that reports the assigned partitions as owned."""
         listed = [
             OwnedTopicPartitions(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in self.owned.items()
@@ -141,7 +141,7 @@ class ScriptedMember:
         self.send(topic_partitions=listed, **fields)
 
     def leave(self, epoch: int = -1) -> None:
-        """Leave for good, or temporarily as a static member."""
+        """Leave the group: permanently, or temporarily as a static member."""
         self.send(member_epoch=epoch)
 
 

@@ -38,7 +38,7 @@ RETRIED = {
 
 
 class GroupCluster:
-    """One connection to a broker."""
+    """One connection to a broker, for requests about its groups."""
 
     def __init__(self, bootstrap: str) -> None:
         self.address = address_of(bootstrap)

@@ -35,7 +35,7 @@ REAUTH_MS = 2500
 
 
 class Talk:
-    """One connection, and a record of the server's responses."""
+    """One connection to a broker, and a record of the broker's responses in `said`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -417,7 +417,7 @@ def all_conversations() -> list[Conversation]:
 
 
 def hold(conversation: Conversation, bootstrap: str) -> list[Any]:
-    """Hold a conversation and return the server's responses."""
+    """Run a conversation with a broker and return the recorded responses."""
     talk = Talk(bootstrap)
     try:
         conversation.hold(talk)

@@ -72,7 +72,7 @@ def _clients(addresses: Addresses) -> Iterator[tuple[str, Client]]:
 
 
 def _requests(kind: int, name: str, configs: Configs) -> Iterator[Any]:
-    """Yield requests of both APIs that change nothing."""
+    """Yield requests of both config APIs that only validate the change."""
     of_whole = whole.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,

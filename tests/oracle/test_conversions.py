@@ -82,7 +82,7 @@ class Talk:
         self.client = Client(address_of(bootstrap))
 
     def find_coordinator(self) -> None:
-        """Wait until a coordinator has loaded its groups."""
+        """Wait until the coordinator of the groups is available."""
         find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
         describe = DescribeGroupsRequest(groups=["g"])
         end = time.monotonic() + WAITS_SECONDS
@@ -149,7 +149,7 @@ class Old:
         assert not self._client.ask(request, 3).error_code
 
     def wait_until_told(self) -> None:
-        """Send heartbeats until the member must rejoin."""
+        """Send heartbeats until a response asks the member to rejoin."""
         request = HeartbeatRequest(
             group_id=self._group,
             generation_id=self.generation,

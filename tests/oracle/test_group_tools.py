@@ -69,7 +69,7 @@ _REPARTITION = re.compile(r"(\S+-repartition\s+\d\s).*")
 
 
 class Side:
-    """The prepared groups of one broker."""
+    """One broker of the comparison, with the same groups as the other broker."""
 
     def __init__(self, bootstrap: str, directory: Path, tools: OfficialTools) -> None:
         self.bootstrap = bootstrap

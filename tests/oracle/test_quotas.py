@@ -80,7 +80,7 @@ def answers(servers: str) -> list[dict[str, Any]]:
 
 
 def text(case: Case) -> str:
-    """Return a readable request for a failed test."""
+    """Return the version and fields of a request, for the message of a failed test."""
     return f"v{case.version} {case.request}"
 
 

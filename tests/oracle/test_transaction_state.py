@@ -71,7 +71,7 @@ class Producer:
             time.sleep(0.02)
 
     def init(self) -> None:
-        """Initialize, like a new instance."""
+        """Send InitProducerId, like a new instance of the producer."""
         self._ask(
             lambda response: int(response.error_code),
             FindCoordinatorRequest(key=self.transactional_id, key_type=1),
@@ -126,7 +126,7 @@ class Producer:
             )
 
     def end(self, *, commits: bool) -> None:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         response = self._ask(
             lambda response: int(response.error_code),
             EndTxnRequest(

@@ -81,7 +81,7 @@ class Producers:
 
 
 def write(made: Producers, topic: str) -> None:
-    """Write everything except the open transaction."""
+    """Write all records except those of the transaction that stays open."""
     for number in range(6):
         made.begin("a", "b")
         key = b"k%d" % (number % 3)

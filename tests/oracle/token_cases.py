@@ -42,7 +42,7 @@ Pair = tuple[Any, Any]
 
 
 class Asked:
-    """The requests to one broker, and its answers."""
+    """The requests to one broker, and the answers that it gave."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -64,7 +64,7 @@ class Asked:
         return self._clients[who]
 
     def ask(self, client: Client, what: str, request: Message, version: int) -> Any:
-        """Return a response, and record it in comparable form."""
+        """Send a request; return the response, and record it in comparable form."""
         before_ms = time.time() * 1000
         try:
             response = client.ask(request, min_version=version, max_version=version)
@@ -119,7 +119,7 @@ class Asked:
         return response
 
     def describe(self, who: str, owners: tuple[Pair, ...] | None = None, version: int = 3) -> Any:
-        """Describe tokens."""
+        """Describe the tokens of `owners`; return the response."""
         request = _describe(owners)
         what = f"describe {version} {who} {owners}"
         return self.ask(self.client(who), what, request, version)
@@ -198,7 +198,7 @@ def _describe(owners: tuple[Pair, ...] | None) -> DescribeDelegationTokenRequest
 
 @contextmanager
 def asked(brokers: Brokers) -> Iterator[Asked]:
-    """Yield an `Asked` for a broker."""
+    """Yield an `Asked` for one broker, and close its clients at the end."""
     one = Asked(brokers)
     try:
         yield one

@@ -193,7 +193,7 @@ def token_conversations(listener: str) -> list[Conversation]:
 
 
 def _hold(hold: Callable[[Talk], object], talk: Talk) -> None:
-    """Hold a conversation; session lifetimes, which shrink by some ms, are recorded roughly."""
+    """Run a conversation; record session lifetimes, which vary by some ms, as short or long."""
     hold(talk)
     for said in talk.said:
         if said[0] == "SaslAuthenticate" and said[1].get("session_lifetime_ms"):

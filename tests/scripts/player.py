@@ -241,7 +241,7 @@ class Case(NamedTuple):
 
     @property
     def only_reads(self) -> bool:
-        """Return whether a second call would print the same."""
+        """Return whether the case only reads, so that a second call would print the same."""
         return any(word in self.arguments for word in _READS)
 
 

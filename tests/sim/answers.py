@@ -47,7 +47,7 @@ class Ask:
 
 
 class Window:
-    """One call into the coordinator code, with the request handled in it.
+    """One call into the coordinator code, with the request that the call has handled.
 
     `answer` is None for timers and for the end of a batch of queued requests.
     """

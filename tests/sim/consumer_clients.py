@@ -301,7 +301,7 @@ class Classic(ConsumerClient):
         self.abandon()
 
     def abandon(self) -> None:
-        """Revoke everything and rejoin."""
+        """Give up all partitions and rejoin the group."""
         self.epoch = 0
         self.owned = set()
         self.is_synced = False
@@ -418,7 +418,7 @@ class Classic(ConsumerClient):
             self.led = {one.member_id: decode_subscription(one.metadata).topics for one in members}
 
     def take_sync(self, response: Any) -> None:
-        """Take the assignment."""
+        """Take the assignment from a SyncGroup response."""
         if response.error_code:
             self.take_error(E(response.error_code))
             return
@@ -432,14 +432,14 @@ class Classic(ConsumerClient):
             }
 
     def take_error(self, error: ErrorCode) -> None:
-        """Rejoin, as a new member if the broker no longer knows the member id."""
+        """Rejoin, as a new member if the broker does not know the member id any more."""
         if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_ID_NOT_FOUND):
             self.crash()
         elif error not in RETRY_ERRORS:
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Rejoin."""
+        """Rejoin the group, because a request or its response was lost."""
         self.abandon()
 
 

@@ -83,7 +83,7 @@ class Revoking(NamedTuple):
 
 
 class ConsumerWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a consumer group, its clients and its broker."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -181,7 +181,7 @@ class ConsumerWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         now_ms = self.broker.now_ms
         self.last_heard_ms = {}
         self.revoking = {}
@@ -196,7 +196,7 @@ class ConsumerWorld(GroupWorld):
     # Invariants
 
     def check(self) -> None:
-        """Check the world; a group of another kind must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, ConsumerGroup):
             self.before = set()

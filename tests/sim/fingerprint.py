@@ -21,7 +21,7 @@ OLDEST = -2
 
 
 class _Eyes:
-    """Normalizes ids, times and generations relative to each other."""
+    """Replaces ids by numbers, and times and generations by distances."""
 
     def __init__(self, now_ms: int, generation: int) -> None:
         self.now_ms = now_ms

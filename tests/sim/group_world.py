@@ -92,7 +92,7 @@ class GroupClient(ABC):
 
     @abstractmethod
     def hear_nothing(self, request: Any) -> None:
-        """Handle a lost request or response."""
+        """Handle a request that got no response, because one of the two was lost."""
 
     def calm_down(self) -> None:
         """From now on send only requests that the protocol demands, at every turn."""
@@ -298,7 +298,7 @@ class GroupWorld(Watcher, ABC):
             self.epoch = 0
 
     def forget(self) -> None:
-        """Reload the broker from its log."""
+        """Handle a reload of the group from its log: all sessions start again."""
 
     def _append_error(self) -> ErrorCode:
         if self.rng.random() >= self.append_failure_rate:

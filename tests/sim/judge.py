@@ -36,7 +36,7 @@ E = ErrorCode
 
 
 class Wait(Enum):
-    """The thing that a response waits for."""
+    """The event that a response waits for."""
 
     JOIN = "the end of the join phase"
     REPLACE = "the record of a static member's new id, or the end of the join phase"

@@ -62,7 +62,7 @@ class Ledger:
         return self.shadow.recorded
 
     def answered(self, answer: Answer) -> None:
-        """Record acknowledged commits; compare fetched offsets."""
+        """Record the acknowledged commits of a response, or compare its fetched offsets."""
         if self.broker.flushes:
             self._is_answering = True
             self.catch_up()

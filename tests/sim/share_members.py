@@ -151,7 +151,7 @@ class Expected(NamedTuple):
 
 
 class ShareMembersWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a share group, its members and its broker."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -244,7 +244,7 @@ class ShareMembersWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         group = self.broker.any_group
         members = group.members if isinstance(group, ShareGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
@@ -339,7 +339,7 @@ class ShareMembersWorld(GroupWorld):
         self.before, self.may_go = set(group.members), set()
 
     def check(self) -> None:
-        """Check the world; a group that does not exist must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, ShareGroup):
             self.before = set()

@@ -69,7 +69,7 @@ WORLDS: dict[str, Setting] = {
 
 
 class SmallWorld:
-    """One world along a path of events."""
+    """A small world after a sequence of events."""
 
     def __init__(self, setting: Setting, say: Callable[[str], None] | None = None) -> None:
         self.broker = OneGroupBroker(

@@ -194,7 +194,7 @@ class Lagging(Thread):
 
 
 class Crashing(Thread):
-    """Sometimes dies."""
+    """Sometimes dies and is replaced by a new process."""
 
     crash_rate = 0.04
 
@@ -233,7 +233,7 @@ class Closing(NamedTuple):
 
 
 class StreamsWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a streams group, its threads and its broker."""
 
     topics_grow = False  # a real application would need a reset after its topics grew
 
@@ -331,7 +331,7 @@ class StreamsWorld(GroupWorld):
             assert len(described.members) == len(group.members), "StreamsGroupDescribe"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         group = self.broker.any_group
         members = group.members if isinstance(group, StreamsGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
@@ -418,7 +418,7 @@ class StreamsWorld(GroupWorld):
         self.closing = closings
 
     def check(self) -> None:
-        """Check the world; a group of another kind must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, StreamsGroup):
             self.before = set()

@@ -165,7 +165,7 @@ class _Joining:
         self._records: list[CoordinatorRecord] = []
 
     def plan(self) -> Computation[JoinPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the JoinGroup. Raises RefusedError if the request is refused."""
         group, records = self._group, self._records
         member_id = self._request.member_id or group.environment.new_uuid()
         before, current = self._member(member_id)

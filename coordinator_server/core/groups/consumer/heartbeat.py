@@ -275,7 +275,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     """Computes the plan of a heartbeat that does not leave."""
 
     def plan(self) -> Computation[ConsumerPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, request, records = self._group, self._request, self._records
         limit = group.settings.consumer_max_size
         check_size(group, limit, request.member_id, request.instance_id)

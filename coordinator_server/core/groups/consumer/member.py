@@ -1,6 +1,7 @@
 """A member of a consumer group: its subscription, and its current assignment.
 
-Both are immutable values that records hold. Source: ConsumerGroupMember.
+Subscription and assignment are immutable values, which are stored in records. Source:
+ConsumerGroupMember.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
     """Computes the plan of a heartbeat that does not leave."""
 
     def plan(self) -> Computation[SharePlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, records = self._group, self._records
         check_size(group, group.settings.share_max_size, self._request.member_id, None)
         before = self._member()

@@ -78,7 +78,7 @@ def without_partitions(
 
 
 def without_topics(known: SharedTopics, gone: Container[bytes]) -> dict[bytes, SharedTopic]:
-    """Return `known` without some topics."""
+    """Return `known` without the topics in `gone`."""
     return {topic_id: topic for topic_id, topic in known.items() if topic_id not in gone}
 
 

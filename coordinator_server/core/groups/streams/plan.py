@@ -144,7 +144,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def plan(self) -> steps.Computation[StreamsPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
             limit, instance_id = group.settings.streams_max_size, self._request.instance_id

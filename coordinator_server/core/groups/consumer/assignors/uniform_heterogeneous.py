@@ -48,7 +48,7 @@ class _Builder:
         self._pace = Pace()
 
     def build(self) -> Computation[Assignment]:
-        """Return the assignment."""
+        """Build and return the assignment."""
         yield from self._order()
         yield from self._keep()
         for topic_id in self._topic_ids:

@@ -208,7 +208,7 @@ class _StickyBuilder:
         self._candidates: dict[TaskId, list[tuple[bool, int, _StickyMember]]] = {}
 
     def build(self) -> Computation[Assignment]:
-        """Return the assignment."""
+        """Build and return the assignment."""
         yield from self._note_members()
         yield from self._assign_active()
         if self._replicas:

@@ -49,7 +49,7 @@ class Handover(NamedTuple):
     sockets: Sockets
 
     def close(self) -> None:
-        """Close the sockets, if no cluster takes over."""
+        """Close the sockets. This is needed if no cluster takes them over."""
         for by_listener in self.sockets.values():
             for bound in chain.from_iterable(by_listener.values()):
                 bound.close()

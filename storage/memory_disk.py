@@ -354,7 +354,7 @@ class MemoryDisk:
         return 1 << 30, (1 << 30) - used
 
     def lock(self, path: str) -> Lock | None:
-        """Take the lock file `path`."""
+        """Lock the file `path`; return None if the lock is held."""
         if path in self.locks:
             return None
         self.locks.add(path)

@@ -1,4 +1,4 @@
-"""Replaces the contents of a data directory by a subdirectory's, safely at every crash.
+"""Replaces the contents of a data directory; a crash leaves the old or the new contents.
 
 The new contents are prepared in `STAGED`. `commit` renames this directory to `COMPLETE`: before
 the rename the old contents are valid, afterwards the new contents. `finish` removes the old

@@ -151,7 +151,7 @@ class SecurityState:
     def change_kept(
         self, name: str, *, put: Sequence[Kept] = (), drop: Sequence[Kept] = ()
     ) -> None:
-        """Like `change`, with entries encoded by `kept`, which is most of the work."""
+        """Like `change`, with entries that `kept` has encoded, which takes most of the time."""
         self._write(name, put, drop, replaces=False)
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ class Answers(Generic[R]):
         return known
 
     def take(self, result: R, answer: StateOutcome | ShareState | ShareStateSummary) -> None:
-        """Set the fields of a result."""
+        """Set the fields of a result from the share coordinator's answer."""
         if self._fill is not None and answer.error is ErrorCode.NONE:
             self._fill(result, answer)
         result.error_code = answer.error

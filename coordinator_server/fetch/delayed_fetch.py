@@ -132,7 +132,7 @@ class DelayedFetch(KeyedOperation):
         """Targets whose topic id is gone, so that the topic is looked up by name."""
 
     def look_up(self) -> Steps:
-        """Look up the partitions. Call this first."""
+        """Look up the partitions of the request. Call this method first."""
         topics = self._broker.topics
         rights = self._call.rights
         may_read = rights.allows if rights.is_restricted else None

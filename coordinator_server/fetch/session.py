@@ -64,7 +64,7 @@ class FetchTarget:
         self.log_start_offset = -1
 
     def update(self, asked: FetchPartition) -> None:
-        """Apply the values of a request."""
+        """Update the limits and offsets of the partition from a request."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch

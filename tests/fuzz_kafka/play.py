@@ -120,7 +120,7 @@ class Player:
                     connection.close()
 
     def _finish(self) -> None:
-        """Act after the last step, before the topics are deleted."""
+        """Do nothing after the last step; a subclass can send further requests."""
 
     def _create_topics(self) -> None:
         topics: list[Body] = [

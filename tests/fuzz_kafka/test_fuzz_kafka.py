@@ -190,7 +190,7 @@ def test_who_gets_a_partition_is_explained(target: Target, monkeypatch: pytest.M
 
 
 def test_the_step_that_differs_counts_for_its_explanation() -> None:
-    """`after` also sees the step that differs."""
+    """The pattern `after` of an explanation is also matched against the step that differs."""
     steps = [
         Step(number, number, "ConsumerGroupHeartbeat", 1, {"server_assignor": assignor}, "G0")
         for number, assignor in enumerate(("uniform", "range"))

@@ -23,7 +23,7 @@ from tests.harness.broker import MemoryBroker
 
 
 class GroupBroker(MemoryBroker):
-    """Topic `t` and the offsets topic have four partitions each."""
+    """A broker with groups; topic `t` and the offsets topic have four partitions each."""
 
     defaults = {"group_initial_rebalance_delay_ms": "0", "offsets_topic_num_partitions": "4"}
 

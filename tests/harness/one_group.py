@@ -228,7 +228,7 @@ class WatchedEffects(Effects):
 
 
 class WatchedTask(GroupTask):
-    """A task that reports what it does, step by step."""
+    """A group's task that calls the Watcher after each step."""
 
     __slots__ = ("broker",)
 
@@ -821,7 +821,7 @@ class OneGroupBroker:
         self.explained.append(rebalance)
 
     def in_place_of(self, kind: GroupKind, group: Group) -> Group:
-        """Return a new group of this kind to replace `group`; a classic one is a WatchedGroup."""
+        """Return a new group of this kind to replace `group`; classic groups are WatchedGroups."""
         if kind is not GroupKind.CLASSIC:
             return in_place_of(kind, group)
         blank = self.groups.new_group(group.group_id)

@@ -78,7 +78,7 @@ class Side:
         directory.mkdir()
 
     def play(self, line: str) -> Outcome:
-        """Return a tool's sorted output without values that differ between runs."""
+        """Run the call in `line`; return its sorted output without values that vary by run."""
         name, *arguments = line.split()
         done = self._tools(TOOLS[name], [*arguments, "--bootstrap-server", self.bootstrap])
         return done._replace(out=self._plain(done.out), err=self._plain(done.err))

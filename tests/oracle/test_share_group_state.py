@@ -154,7 +154,7 @@ def test_the_records_of_states_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """At the end epochs, states, assignments, start offsets and lags are equal."""
+    """At the end, epochs, states, assignments, start offsets and lags are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 

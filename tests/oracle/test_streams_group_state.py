@@ -106,7 +106,7 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """At the end epochs, states, topologies, tasks and targets are equal."""
+    """At the end, epochs, states, topologies, tasks and targets are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 

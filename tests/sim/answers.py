@@ -147,7 +147,7 @@ def is_repeated(answer: Answer, window: Window) -> bool:
 
 
 def _check_late_error(answer: Answer, error: ErrorCode, window: Window) -> None:
-    """Check that an error for a parked request has a reason."""
+    """Check that an event explains the error of a request that was parked."""
     group, ask = window.group, answer.note
     assert group is not None
     if group.state is DEAD or error in window.shown:

@@ -163,7 +163,7 @@ class Referee(Watcher):
         self.looked_at = 0  # the broker now sends the responses of this batch
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """Check that the assignments in the log are those of the generation's leader."""
+        """Check that the assignments in the log are those that the generation's leader sent."""
         if error is not E.NONE:
             self.failures.add(error)
             return

@@ -155,7 +155,7 @@ class Dropped(NamedTuple):
 
     @classmethod
     def of(cls, why: Absence, member: NamedMember) -> Dropped:
-        """Return `member` as a dropped member."""
+        """Return the Dropped entry of `member`, with the reason `why`."""
         instance_id = member.group_instance_id
         return cls(why, member.member_id, instance_id, member.client_id, member.client_host)
 

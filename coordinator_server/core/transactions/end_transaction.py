@@ -122,7 +122,7 @@ def _prepared(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    """Return the record that decides the outcome."""
+    """Return the metadata that decides the outcome, before the markers are written."""
     state = TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT
     if client_version < TRANSACTIONS_V2:
         return metadata.to(state, now_ms)._replace(client_version=client_version)

@@ -75,7 +75,7 @@ def refuse_parked(
 
 
 def sync_response(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
-    """Return a successful SyncGroup with the member's assignment."""
+    """Return a successful SyncGroup response with the member's assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

@@ -97,7 +97,10 @@ class PartitionReconciliation(NamedTuple):
         epoch: int,
         otherwise: CurrentAssignment,
     ) -> CurrentAssignment:
-        """Return the revoking state while the member owns some of `revoking`, else `otherwise`."""
+        """Return an assignment at `epoch` that waits for the revocation of `revoking`.
+
+        If the member owns no partition of `revoking` any more, returns `otherwise` at `epoch`.
+        """
         if revoking and self._still_owns(revoking):
             moved = self.current.moved_to(epoch)
             return moved._replace(

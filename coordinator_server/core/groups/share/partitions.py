@@ -89,7 +89,7 @@ def name_of(topic_id: bytes, topics: TopicsView) -> str:
 
 
 def named(topic_ids: Iterable[bytes], topics: TopicsView) -> dict[bytes, str]:
-    """Return topic id -> name. Source: attachTopicName."""
+    """Return the name of each topic by topic id. Source: attachTopicName."""
     return {topic_id: name_of(topic_id, topics) for topic_id in topic_ids}
 
 

@@ -141,7 +141,7 @@ class ShareGroup(ModernGroup):
             self.members[member_id] = member_of(member_id, value)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """Return the records that restore this state."""
+        """Return the records that restore the group's state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))

@@ -156,7 +156,7 @@ class _Difference(NamedTuple):
         target: Tasks,
         is_held: Callable[[str, int], bool],
     ) -> _Difference:
-        """Compare the assigned tasks with the target."""
+        """Return the difference between the assigned tasks and the target."""
         kept: dict[str, dict[int, int]] = {}
         lost: dict[str, dict[int, int]] = {}
         free: dict[str, dict[int, int]] = {}

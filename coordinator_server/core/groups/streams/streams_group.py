@@ -172,7 +172,7 @@ class StreamsGroup(CommittingGroup):
             self.holders.add(member.process_id, current.revoking)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """Return the records that restore this state."""
+        """Return the records that restore the group's state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         if self.topology is not None:

@@ -45,7 +45,7 @@ _NO_OFFSETS = TaskOffsets()
 
 
 def assignment_configs(group: StreamsGroup) -> Mapping[str, str]:
-    """Return the assignor configs as they are recorded."""
+    """Return the assignor configs in the form of the epoch record."""
     return {_STANDBY_REPLICAS: str(config(group, STANDBY_REPLICAS))}
 
 

@@ -1,7 +1,7 @@
 """A Kafka broker without a JVM: sockets, dispatch, topics and the group coordinator.
 
 The public API is `coordinator_server.testing`, `__version__` and the command `coordinator-server`;
-the rest may change with any release. This module imports almost nothing, because
+all other names may change with any release. This module imports almost nothing, because
 `coordinator_server.testing` runs inside the user's process and must not import the broker.
 """
 

@@ -397,7 +397,7 @@ def _faults(path: str | None) -> list[dict[str, Any]]:
 
 
 def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None:
-    """Return the address of the schema registry, None without one. Raises ConfigError."""
+    """Return the address of the schema registry, None without a `url`. Raises ConfigError."""
     if url is None:
         if login_file is not None:
             raise ConfigError("--http-registry-login-file: --http-registry is missing")
@@ -430,9 +430,10 @@ def _refuse_http_options(options: argparse.Namespace) -> None:
 
 
 def _control_token(path: str | None, address: tuple[str, int], *, has_login: bool) -> str | None:
-    """Return the token of the control server; None on loopback or with logins without a token.
+    """Return the token of the control server, or None without a token file.
 
-    Raises ConfigError.
+    Raises ConfigError if the file is invalid, or if the address is not loopback and neither a
+    token nor a login is required.
     """
     if path is not None:
         from coordinator_server.config.token_file import read_token

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 
 class Handover(NamedTuple):
-    """What a cluster leaves to the cluster that replaces it: data directory, ports, sockets.
+    """The data directory, ports and sockets that a cluster hands to its replacement.
 
     `listeners` are the addresses of all brokers, `sockets` those of the running brokers: clients
-    can connect meanwhile, and wait.
+    can connect during the replacement, and wait.
     """
 
     own_directory: OwnDirectory | None
@@ -49,7 +49,7 @@ class Handover(NamedTuple):
     sockets: Sockets
 
     def close(self) -> None:
-        """Close the sockets, if no cluster takes over."""
+        """Close the sockets. This is needed if no cluster takes them over."""
         for by_listener in self.sockets.values():
             for bound in chain.from_iterable(by_listener.values()):
                 bound.close()
@@ -58,8 +58,9 @@ class Handover(NamedTuple):
 class Cluster:
     """The brokers of the process: call `start`, optionally `listen`, and `stop` at the end.
 
-    `brokers` has the running brokers by id; `node_ids` has the ids of all. For the three clocks see
-    `shared_state.Clocks`. Code that changes the cluster or its time must hold the lock `changing`.
+    `brokers` has the running brokers by id; `node_ids` has the ids of all brokers. For the three
+    clocks see `shared_state.Clocks`. Code that changes the cluster or its time must hold the lock
+    `changing`.
     """
 
     def __init__(self, shared: SharedState, new_broker: NewBroker, new_server: NewServer) -> None:
@@ -117,7 +118,7 @@ class Cluster:
         return self.servers.addresses(self.config.node_id)
 
     def handover(self) -> Handover:
-        """Return what the next cluster of the process takes over; call it before `close`."""
+        """Return the Handover for the next cluster of the process. Call this before `close`."""
         shared = self.shared
         return Handover(
             shared.own_directory, dict(shared.address_book.listeners), self.servers.duplicates()

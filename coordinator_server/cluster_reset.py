@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
-    """Remove all state that clients created, and their connections; return what was removed.
+    """Remove all state that clients created, and their connections; return how many.
 
     The result counts topics, groups and connections. Stopped brokers are started. With `moves` the
     brokers listen on other ports, so that former clients cannot reconnect. The removal happens in

@@ -87,9 +87,9 @@ class ServedCluster:
     async def restore(self) -> float:
         """Replace the cluster by one with the staged data; return how many seconds this took.
 
-        The replacement runs on if the caller is cancelled, so the staged data belongs to it: the
-        data of a replacement that fails is removed here. Raises NotRestoredError if nothing has
-        changed, StartError if the new cluster cannot start.
+        If the caller is cancelled, the replacement continues; the staged data of a failed
+        replacement is removed here. Raises NotRestoredError if nothing has changed, StartError if
+        the new cluster cannot start.
         """
         self._replacing = asyncio.get_running_loop().create_task(self._restore())
         return await asyncio.shield(self._replacing)
@@ -127,7 +127,7 @@ class ServedCluster:
         return duration_s
 
     async def _commit(self, former: Cluster) -> Handover:
-        """Make the staged data those of the next start. Raises NotRestoredError."""
+        """Make the staged data the data of the next start. Raises NotRestoredError."""
         handover, is_committed = None, False
         former.servers.hold_requests()
         try:
@@ -155,7 +155,7 @@ async def remove(directory: Path) -> None:
 
 
 def commit(cluster: Cluster, handover: Handover) -> None:
-    """Make the staged data those of the next start. Raises StorageError, OSError, StartError.
+    """Make the staged data the data of the next start. Raises StorageError, OSError, StartError.
 
     The staged data continues what clients rely on: no producer id is given out twice, and the
     leader epochs of topics rise, as after an unclean election of a replica that is behind.
@@ -212,7 +212,7 @@ def _used(_: Cluster) -> None:
 
 
 def _collect() -> None:
-    """Free closed clusters; the objects of the current one are exempt from later collections."""
+    """Free closed clusters; later garbage collections skip the objects of the current cluster."""
     if gc.get_freeze_count():
         gc.unfreeze()
         gc.collect()

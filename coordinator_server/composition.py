@@ -1,6 +1,6 @@
 """The composition root: builds the parts of a cluster and its brokers, and connects the parts.
 
-No other module builds a broker. What runs afterwards is in `cluster` and `broker`.
+No other module builds a broker. `cluster` and `broker` have the code that runs afterwards.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def compose(
     `clock` is the machine's clock. With `has_virtual_clock` the time of the brokers and clients can
     be changed (see `control.advance`). `counts` counts requests and rebalances for metrics, None
     without metrics. `tracing` makes traces, None without OpenTelemetry. `faults` are the fault
-    rules of the start. `handover` is that of the cluster that this one replaces. `disk`,
-    `step_runner` and `flusher` are for tests. Needs a running event loop unless `flusher` is given.
-    Raises StorageError, ConfigError, OSError.
+    rules of the start. `handover` comes from the cluster that the new cluster replaces, if any.
+    `disk`, `step_runner` and `flusher` are for tests. Needs a running event loop unless `flusher`
+    is given. Raises StorageError, ConfigError, OSError.
     """
     clocks = Clocks(clock, clock, clock)
     if has_virtual_clock:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class OnDemand(Generic[T]):
-    """Builds a part with `build` at the first `get`; `built` is the part, or None before that.
+    """Builds a part with `build` at the first `get`; `built` is None until then.
 
     `close` ends the part, by calling `end` with the part.
     """
@@ -28,7 +28,7 @@ class OnDemand(Generic[T]):
         self._is_closed = False
 
     def get(self) -> T:
-        """Return the part, and build it if it was not built."""
+        """Return the part; the first call builds the part."""
         part = self.built
         if part is None:
             part = self.built = self._build()

@@ -1,4 +1,4 @@
-"""RunningBrokers: the brokers of the process that run, and how to find a coordinator of one."""
+"""RunningBrokers: the running brokers of the process, and look-ups of their coordinators."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ class RunningBrokers(dict[int, "Broker"]):
         return None if broker is None else broker.share_states
 
     def group(self, group_id: str) -> Group | None:
-        """Return the state of a group, from the broker that coordinates the group; None if gone."""
+        """Return the state of a group from the broker that coordinates the group, or None."""
         tasks = (broker.groups.tasks.get(group_id) for broker in self.values())
         return next((task.group for task in tasks if task is not None), None)

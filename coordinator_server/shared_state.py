@@ -1,7 +1,7 @@
 """SharedState: the state that all brokers of the process share.
 
-All brokers share one log per partition, so only leadership moves when a broker stops (see
-`topics.leadership`), never data.
+All brokers share one log per partition, so when a broker stops, only leadership moves (see
+`topics.leadership`).
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def is_transactional(records: Buffer) -> bool:
 
 
 def check_frame(records: Buffer) -> None:
-    """Raise unless the bytes are one batch of format 2, optionally with an incomplete second one.
+    """Raise unless the bytes are one batch of format 2, maybe with an incomplete second batch.
 
     Kafka ignores an incomplete batch at the end, as in fetched data. Raises InvalidFrameError,
     CorruptFrameError, CorruptBatchError.
@@ -166,7 +166,7 @@ def _batch_size(records: Buffer, position: int) -> int | None:
 def _short_batch(records: Buffer, config: LogConfig) -> Exception:
     """Return the error for bytes that are shorter than a batch header.
 
-    Raises an error as `check_frame` does.
+    Raises the errors of `check_frame`.
     """
     check_frame(records)
     first = int.from_bytes(records[:8], "big", signed=True)

@@ -11,7 +11,7 @@ DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 def is_unwritten(line: bytes) -> bool:
     """Return whether a power cut lost a part of a line, so that the line was not acknowledged.
 
-    The lost part of a file that has grown is zeros, which JSON texts do not have.
+    The lost part of a file that has grown reads as zero bytes, which no JSON text contains.
     """
     return b"\0" in line
 

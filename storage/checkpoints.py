@@ -185,7 +185,7 @@ class LeaderEpochs:
         self.entries = [entry for entry in self.entries if entry[1] < offset]
 
     def save(self, disk: Disk, directory: str, log_end_offset: int) -> None:
-        """Write the checkpoint. If no epoch is known, the current one begins at the log end."""
+        """Write the checkpoint. If no epoch is known, the current epoch begins at the log end."""
         if not self.entries:
             self.entries = [(self.current, log_end_offset)]
         write_leader_epochs(disk, directory, self.entries)

@@ -171,7 +171,7 @@ class Cleaning:
         self._latest.remember(records_section(data, batch, batch.position), batch)
 
     def _worked(self, size_bytes: int) -> bool:
-        """Add work; return whether the step should end."""
+        """Count `size_bytes` of work; return whether the current step should end."""
         self._work_bytes += size_bytes
         if self._work_bytes < STEP_BYTES:
             return False
@@ -276,7 +276,7 @@ class Cleaning:
                 raise
 
     def _is_still(self, first: int, count: int, sources: list[Segment]) -> bool:
-        """Return whether the log still has the source segments, despite deletion or retention."""
+        """Return whether neither deletion nor retention has removed a source segment."""
         return not self._log.closed and self._log.segments[first : first + count] == sources
 
     def _undo_commit(self, stem: str) -> None:

@@ -48,7 +48,7 @@ class Setting(NamedTuple):
 
     `least` and `most` are inclusive limits; `besides` is one more valid number outside the limits.
     `choices` limits a string, or each item of a list. A list without `may_be_empty` needs an item;
-    a list with `may_be_empty` and without choices accepts any items, even blank ones. `internal`
+    a list with `may_be_empty` and without choices accepts any items, even blank items. `internal`
     settings are not described to clients.
     """
 

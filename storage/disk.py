@@ -121,8 +121,8 @@ def write_atomically(
     """Replace a small file so that a crash leaves either the old or the new contents.
 
     The contents are written to `path.tmp` (as in Kafka's CheckpointFile), synced and renamed.
-    Without `sync` the file is only safe if the process crashes, not in a power cut; use that for
-    files that can be rebuilt. Only its owner can read a `private` file.
+    Without `sync` the file survives a crash of the process but not a power cut, which is enough
+    for files that can be rebuilt. Only its owner can read a `private` file.
     """
     temporary = path + ".tmp"
     if disk.exists(temporary):

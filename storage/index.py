@@ -51,7 +51,7 @@ class IndexFile:
         return first, second
 
     def add(self, first: int, second: int) -> None:
-        """Append an entry; its `first` must be larger than that of the last entry."""
+        """Append an entry, whose `first` must be larger than the `first` of the last entry."""
         assert self.last is None or first > self.last[0], (first, self.last)
         self.last = (first, second)
         self._pending.append(self.last)

@@ -1,7 +1,7 @@
 """Remembers which batches of a log have the same keys, as declared by their writers.
 
-Compaction drops a batch that is followed by a batch with the same keys without reading either. The
-key sets are in memory only, for batches appended since the start.
+If a later batch has the same keys as a batch, compaction drops the earlier batch and reads
+neither. The key sets are in memory only, for batches appended since the start.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KeySets:
         return superseded
 
     def forget_below(self, offset: int) -> None:
-        """Drop the key sets of batches below `offset`, after a compaction up to there."""
+        """Drop the key sets of batches below `offset`, after a compaction up to this offset."""
         first = bisect_left(self._base_offsets, offset)
         del self._base_offsets[:first], self._key_sets[:first]
 

@@ -82,7 +82,7 @@ class LatestKeys:
     def _remember_uniform(self, keys: list[bytes], number: int, base_offset: int) -> None:
         """Add the keys of a batch that has each key once and no tombstones.
 
-        The superseded records are mostly in one batch, as when one commit follows another.
+        Usually all superseded records are in one batch, because one commit follows another.
         """
         bases, left = self._bases, self._left
         superseded = [offset for offset in map(self._last.get, keys) if offset is not None]
@@ -98,7 +98,7 @@ class LatestKeys:
             left[bisect_right(bases, offset) - 1] -= 1
 
     def records_left(self, batch: BatchHeader) -> int | None:
-        """Return the number of records of a batch that are last of their key; None if not added."""
+        """Return the number of records that are last of their key; None for an unknown batch."""
         number = self._number_of.get(batch.base_offset)
         return None if number is None else self._left[number]
 

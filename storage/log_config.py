@@ -1,4 +1,4 @@
-"""The typed settings of a log: the topic settings with an effect here.
+"""The typed settings of a log: the topic settings that affect logs.
 
 Defaults come from the table in `topic_settings`; a topic's own configs are strings from
 CreateTopics and AlterConfigs. Other topic settings have no effect on a broker without replication

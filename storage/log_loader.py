@@ -154,8 +154,8 @@ class LogLoader:
     ) -> tuple[int, bool]:
         """Verify a segment; return its next offset, and whether all batches are good.
 
-        A bad batch is removed with everything after it, including the `following` segments, because
-        later batches may not be the acknowledged ones.
+        A bad batch is removed with everything after it, including the `following` segments,
+        because later batches may not be the acknowledged batches.
         """
         # If a gap precedes the last batch: its position and the expected offset.
         suspect: tuple[int, int] | None = None
@@ -187,7 +187,7 @@ class LogLoader:
     def _restart_at_log_start(
         self, segments: list[Segment], next_offset: int
     ) -> tuple[list[Segment], int]:
-        """Replace the log by an empty one at the log start offset, as Kafka does.
+        """Replace the log by an empty log at the log start offset, as Kafka does.
 
         This is for a checkpointed log start offset beyond the log end.
         """
@@ -272,7 +272,7 @@ class LogLoader:
         return producers, snapshot_offset
 
     def _load_leader_epochs(self, segments: list[Segment], next_offset: int) -> LeaderEpochs:
-        """Return the leader epochs in the checkpoint up to the log end, or else in the batches."""
+        """Return the leader epochs up to the log end: the checkpoint, or else from the batches."""
         entries = read_leader_epochs(self.files.disk, self.directory)
         if entries:
             return LeaderEpochs([entry for entry in entries if entry[1] <= next_offset])

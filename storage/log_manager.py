@@ -419,7 +419,7 @@ class LogManager:
         return self.path, total_bytes, usable_bytes
 
     def compaction_steps(self) -> Iterator[None]:
-        """Compact the topic catalogue if mostly obsolete. Raises StorageError."""
+        """Compact the topic catalogue if most of it is obsolete. Raises StorageError."""
         try:
             if self.catalogue.is_mostly_dead:
                 yield from self.catalogue.compaction_steps()

@@ -54,7 +54,7 @@ class _Contents:
     def reordered(self, random: Random) -> bytes:
         """Return possible contents after a power cut: synced data and some of the later writes.
 
-        A lost write before a later one leaves zeros.
+        A lost write before a kept write leaves zeros.
         """
         data = bytearray(self.durable)
         for position, end in self.unsynced:
@@ -87,7 +87,10 @@ class MemoryFile:
         self._disk.raise_if_torn(written, len(data))
 
     def pread(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position`. Raises OSError where unreadable."""
+        """Return up to `length` bytes from `position`.
+
+        Raises OSError for a file in `unreadable`.
+        """
         assert not self._closed, self._path
         if self._path in self._disk.unreadable:
             raise OSError(errno.EIO, "read error", self._path)
@@ -351,7 +354,7 @@ class MemoryDisk:
         return 1 << 30, (1 << 30) - used
 
     def lock(self, path: str) -> Lock | None:
-        """Take the lock file `path`."""
+        """Lock the file `path`; return None if the lock is held."""
         if path in self.locks:
             return None
         self.locks.add(path)
@@ -371,5 +374,5 @@ class MemoryDisk:
 
 
 def _inside(directory: str, names: set[str]) -> list[str]:
-    """Return a directory and the directories inside it, of these names."""
+    """Return a directory and the directories of `names` inside it."""
     return [name for name in names if f"{name}/".startswith(f"{directory}/")]

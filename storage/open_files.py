@@ -1,6 +1,6 @@
 """Limits the number of open file descriptors for segment files.
 
-A file is opened on first use. When too many files are open, the one opened first is closed, and
+A file is opened on first use. When too many files are open, the file opened first is closed, and
 reopened at its next use. So a data directory with thousands of segments works within the usual
 limit of 1024 descriptors, which are also needed for connections.
 """
@@ -18,7 +18,7 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class StorageCounts:
-    """Counts of rare work on the logs since the start (Kafka: LogFlushStats, LogCleaner)."""
+    """Counts of syncs, compactions and deletions since the start (LogFlushStats, LogCleaner)."""
 
     __slots__ = (
         "compacted_bytes",

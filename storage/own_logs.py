@@ -61,7 +61,7 @@ def is_own(log: PartitionLog) -> bool:
 
 
 def own_log_of(manager: LogManager, log: PartitionLog, now_ms: int) -> OwnLog:
-    """Return the current state of a log."""
+    """Return the dirty and the clean bytes of an own log."""
     dirty, total = dirty_bytes(log, first_dirty_offset(manager, log), now_ms)
     clean = total - dirty
     # Do not roll an active segment that cannot be compacted yet: it would be rolled repeatedly.

@@ -155,7 +155,7 @@ class PartitionLog:
     # --- append -----------------------------------------------------------------------------------
 
     def append(self, records: Buffer, now_ms: int, *, may_block: bool = True) -> AppendResult:
-        """Append a client's batch. Raises as `check_client_batch` and `append_checked` do."""
+        """Check a client's batch and append it; see `check_client_batch`, `append_checked`."""
         batch = check_client_batch(
             records, self.config, now_ms, self.topic, self.partition, may_block=may_block
         )
@@ -290,9 +290,10 @@ class PartitionLog:
     ) -> bytes:
         """Return whole batches from `offset` on, all below `up_to` (None: the log end).
 
-        The first batch contains `offset` or is the next one after a gap from compaction. The result
-        has at most `max_bytes`, unless `at_least_one` and the first batch is larger, and comes from
-        one segment. Raises OffsetOutOfRangeError outside of log start to log end; StorageError.
+        The first batch contains `offset` or is the next one after a gap from compaction. The
+        result has at most `max_bytes`, unless `at_least_one` and the first batch is larger, and
+        comes from one segment. Raises OffsetOutOfRangeError for an offset outside of the log, and
+        StorageError.
         """
         if self.closed:
             raise self._gone()

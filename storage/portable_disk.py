@@ -52,7 +52,7 @@ class PortableFile:
         return b"".join(parts)
 
     def _read_at(self, length: int, position: int) -> bytes:
-        """Return up to `length` bytes from `position` with one system call, which may be fewer."""
+        """Return up to `length` bytes from `position` with one system call, maybe fewer."""
         os.lseek(self._descriptor, position, os.SEEK_SET)
         return os.read(self._descriptor, length)
 

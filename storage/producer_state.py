@@ -90,7 +90,7 @@ class PendingVerification(NamedTuple):
 
 
 class ProducerState:
-    """All producers of a partition."""
+    """The states of all producers of a partition."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
@@ -163,7 +163,7 @@ class ProducerState:
         return None
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether this producer epoch has an open transaction here.
+        """Return whether this producer epoch has an open transaction in the partition.
 
         Source: Kafka's hasOngoingTransaction.
         """

@@ -1,10 +1,10 @@
-"""Replaces the contents of a data directory by those of a subdirectory, safely at every crash.
+"""Replaces the contents of a data directory; a crash leaves the old or the new contents.
 
-The new contents are prepared in `STAGED`. `commit` renames this directory to `COMPLETE`: before the
-rename the old contents are valid, afterwards the new ones. `finish` removes the old contents,
-renames the directory to `MOVING`, and moves the new contents to their places. The start of a broker
-calls `finish`, so a replacement that a crash has interrupted is finished by the next start. All
-renames are inside the data directory, which may be a mount point.
+The new contents are prepared in `STAGED`. `commit` renames this directory to `COMPLETE`: before
+the rename the old contents are valid, afterwards the new contents. `finish` removes the old
+contents, renames the directory to `MOVING`, and moves the new contents to their places. The start
+of a broker calls `finish`, so a replacement that a crash has interrupted is finished by the next
+start. All renames are inside the data directory, which may be a mount point.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def is_unfinished(disk: Disk, path: str) -> bool:
 
 
 def commit(disk: Disk, path: str) -> None:
-    """Make the staged contents, which must be synced, those of the next start. Raises OSError."""
+    """Make the staged contents, which must be synced, the contents of the next start.
+
+    Raises OSError.
+    """
     disk.rename(f"{path}/{STAGED}", f"{path}/{COMPLETE}")
     try:
         disk.sync_directory(path)

@@ -1,11 +1,11 @@
 """Stores users, ACLs, tokens and quotas in two files of the data directory.
 
 Kafka stores these in its metadata log. `security.json` has a JSON list per section;
-`security.changes` has one JSON line per change since. So the cost of a change does not depend on
-the number of entries. When the changes are larger than `security.json`, the next change rewrites
-`security.json` and removes the changes. After a crash in between, the changes are applied again,
-which has no effect. An incomplete last line was never acknowledged. Only the owner can read the
-files, because they contain salted passwords.
+`security.changes` has one JSON line per change since `security.json` was written. So the cost of a
+change does not depend on the number of entries. When the changes are larger than `security.json`,
+the next change rewrites `security.json` and removes the changes. After a crash between these two
+steps, the changes are applied again, which has no effect. An incomplete last line was never
+acknowledged. Only the owner can read the files, because they contain salted passwords.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class SecurityState:
     def change_kept(
         self, name: str, *, put: Sequence[Kept] = (), drop: Sequence[Kept] = ()
     ) -> None:
-        """Like `change`, with entries encoded by `kept`, which is most of the work."""
+        """Like `change`, with entries that `kept` has encoded, which takes most of the time."""
         self._write(name, put, drop, replaces=False)
 
     def close(self) -> None:

@@ -62,7 +62,7 @@ class Segment:
         created_ms: int,
         sizes: tuple[int, int | None, int | None, int | None] = (0, None, None, None),
     ) -> None:
-        """Create a segment; `sizes` are those of its files, None for a missing file.
+        """Create a segment; `sizes` are the sizes of its files, None for a missing file.
 
         The order of `sizes` is: log, offset index, time index, transaction index.
         """
@@ -102,7 +102,7 @@ class Segment:
         return segment, are_whole
 
     def _indexes_look_whole(self, index_bytes: int | None, time_index_bytes: int | None) -> bool:
-        """Return whether both indexes exist with complete entries, the last one inside the log.
+        """Return whether both indexes exist with complete entries, the last entry inside the log.
 
         These are Kafka's sanity checks.
         """
@@ -198,8 +198,8 @@ class Segment:
     def verify(self, next_offset: int) -> Iterator[BatchHeader | Corruption]:
         """Verify every byte and rebuild the sparse indexes; yield batches, last any Corruption.
 
-        The transaction index is not rebuilt, because open transactions before the segment are
-        unknown here.
+        The transaction index is not rebuilt, because a segment does not know which transactions
+        are open at its start.
         """
         self._forget_indexes()
         for batch in verify_batches(self._log, 0, self.size_bytes, next_offset):
@@ -282,7 +282,7 @@ class Segment:
         return self.size_bytes
 
     def boundary_before(self, start: int, limit: int) -> tuple[int, int]:
-        """Return the last batch boundary from `start` to `limit`, and the base offset there.
+        """Return the last batch boundary from `start` to `limit`, and the base offset at it.
 
         `start` must be a batch boundary, and `limit` must be inside the segment. Raises OSError.
         """

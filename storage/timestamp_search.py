@@ -50,7 +50,7 @@ def record_with_max_timestamp(
 ) -> TimestampedOffset | None:
     """Return the first record with the largest timestamp of the log; None if the log is empty.
 
-    Raises ProtocolError as `first_record_since` does.
+    Raises the ProtocolErrors of `first_record_since`.
     """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
     timestamp = latest.max_timestamp
@@ -84,7 +84,7 @@ def _record_since(
 
 
 def _records(segment: Segment, batch: BatchHeader, config: LogConfig) -> Iterator[RawRecord]:
-    """Yield the records of a batch. Raises ProtocolError as `first_record_since` does."""
+    """Yield the records of a batch. Raises the ProtocolErrors of `first_record_since`."""
     largest = config.max_decompressed_message_bytes
     is_limited = bool(batch.attributes & COMPRESSION_MASK)
     for record in batch_records(segment.read_batch(batch), batch, batch.position):

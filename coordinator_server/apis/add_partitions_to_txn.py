@@ -41,7 +41,7 @@ BATCHED_SINCE = 4
 
 
 class TransactionOutcome(NamedTuple):
-    """The result for one transaction: the `errors` of partitions, and `error` for all others."""
+    """The result for one transaction: `errors` by partition, and `error` for other partitions."""
 
     error: ErrorCode
     errors: Mapping[TopicPartition, ErrorCode]

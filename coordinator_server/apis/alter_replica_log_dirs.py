@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: accept moves to the only log directory, refuse others (KIP-113).
+"""AlterReplicaLogDirs: accept moves to the only log directory, refuse all others (KIP-113).
 
 Source: Kafka's ReplicaManager.alterReplicaLogDirs.
 """

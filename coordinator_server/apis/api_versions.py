@@ -94,7 +94,7 @@ def feature_levels() -> tuple[tuple[str, int, int, int], ...]:
 def _is_misdirected(broker: Broker, call: Call, request: ApiVersionsRequest) -> bool:
     """Return whether a client expects another cluster or another node.
 
-    As in Kafka, this is checked only after SASL authentication.
+    Returns False before SASL authentication, as in Kafka.
     """
     if request.cluster_id is None or call.connection.is_unauthenticated:
         return False

@@ -181,8 +181,9 @@ def _apply(
 ) -> Outcome | None:
     """Apply one change to a resource's configs; return the error, or None.
 
-    The type of a config, also of a group config, is that of the topic config with the same name. As
-    in Kafka, client metrics configs have no type, so they cannot be appended to.
+    Only lists accept APPEND and SUBTRACT. With `is_of_topic`, also for a group config, the type is
+    the type of the topic config with the same name. As in Kafka, client metrics configs have no
+    type.
     """
     if change.config_operation == ConfigOperation.DELETE:
         configs.pop(change.name, None)
@@ -203,7 +204,7 @@ def _apply(
 
 
 def _combined(operation: ConfigOperation, current: str, given: str) -> str:
-    """Return the current list after APPEND or SUBTRACT of the given items."""
+    """Return the list `current` after APPEND or SUBTRACT of the items in `given`."""
     items, named = _items(current) if current else [], _items(given)
     if operation is ConfigOperation.APPEND:
         items += [item for item in dict.fromkeys(named) if item not in items]
@@ -219,7 +220,10 @@ def _items(text: str) -> list[str]:
 def _planned(
     broker: Broker, name: str, configs: dict[str, str], before: Mapping[str, str] | None = None
 ) -> Outcome | Planned:
-    """Validate a topic's new configs, which may be a change of the configs `before`."""
+    """Validate a topic's new configs.
+
+    `before` has the configs before the change; None means the topic's current configs.
+    """
     if not name:
         return ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed."
     message = name_error(name)
@@ -323,7 +327,7 @@ def _planned_broker(
     before: Mapping[str, str],
     touches_min_in_sync: bool,
 ) -> Generator[None, None, Outcome | Planned]:
-    """Validate the new dynamic configs of a broker; skip value checks if there are too many."""
+    """Validate the new dynamic configs of a broker; skip value checks for too many configs."""
     if len(configs) <= len(before) + MAX_RECORDS_PER_REQUEST:
         checked = {key: text for key, text in configs.items() if not is_too_long(text)}
         problem = yield from broker.dynamic_configs.error(broker.node_id, name, checked)

@@ -1,4 +1,4 @@
-"""Writes config changes that `config_changes` has validated; validates stale changes again."""
+"""Writes validated config changes; validates a change again if its resource has changed."""
 
 from __future__ import annotations
 

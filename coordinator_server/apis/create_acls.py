@@ -78,7 +78,7 @@ def handle(broker: Broker, call: Call, request: CreateAclsRequest) -> Steps:
 
 
 def acl_of(creation: AclCreation) -> Acl:
-    """Return the ACL of a creation."""
+    """Return the ACL that a creation entry describes."""
     return Acl(
         from_code(ResourceType, creation.resource_type),
         creation.resource_name,

@@ -118,7 +118,7 @@ def _error(
 
 
 def _add(broker: Broker, planned: list[_AddedPartitions]) -> Steps:
-    """Add the planned partitions, except those that another request has added meanwhile."""
+    """Add the planned partitions, except partitions that another request has added meanwhile."""
     added: dict[Topic, Leaderships] = {}
     for topic, before, leadership, result in planned:
         missing = leadership[len(topic.partitions) - before :]

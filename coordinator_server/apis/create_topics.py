@@ -121,7 +121,7 @@ def _plan_all(
     planned: dict[str, Topic],
     errors: dict[str, CreationError],
 ) -> Generator[None, None, str | None]:
-    """Validate each topic; return the message if the whole request is refused."""
+    """Validate each topic; return the message if the whole request is refused, else None."""
     records = 0
     for asked in request.topics:
         yield

@@ -69,7 +69,7 @@ def handle(broker: Broker, call: Call, request: DeleteAclsRequest) -> Steps:
 def _failed(
     request: DeleteAclsRequest, error: ErrorCode, message: str
 ) -> Generator[None, None, DeleteAclsResponse]:
-    """Return the same error for each filter."""
+    """Return a response with the same error for each filter."""
     results = []
     for _ in request.filters:
         results.append(DeleteAclsFilterResult(error_code=error, error_message=message))

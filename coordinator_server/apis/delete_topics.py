@@ -100,7 +100,7 @@ def _delete(broker: Broker, call: Call, asked: list[DeleteTopicState]) -> Steps:
 
 
 def _delete_found(broker: Broker, results: dict[Topic, DeletableTopicResult]) -> Steps:
-    """Delete these topics, except those that another request has deleted meanwhile."""
+    """Delete these topics, except topics that another request has deleted meanwhile."""
     topics: list[Topic] = []
     for topic, result in results.items():
         if broker.topics.topic(topic.name) is topic:

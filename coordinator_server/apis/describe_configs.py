@@ -41,7 +41,7 @@ _KNOWN = frozenset({_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP})
 
 
 def handle(broker: Broker, call: Call, request: DescribeConfigsRequest) -> Steps:
-    """Respond with one result per resource; an unknown resource type fails all of them."""
+    """Respond with one result per resource; an unknown resource type fails all resources."""
     for resource in request.resources:
         if resource.resource_type not in _KNOWN:
             failure = Failure(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.message)

@@ -100,7 +100,7 @@ class _AllOfGroup:
         return self._call.caller
 
     def reply(self, initialized: InitializedPartitions, /) -> None:
-        """Describe these partitions, except those of topics that are hidden or no longer exist."""
+        """Describe these partitions, except the partitions of hidden or deleted topics."""
         if initialized.error is not ErrorCode.NONE:
             self._done(_refused(self._group_id, initialized.error))
             return
@@ -230,7 +230,7 @@ class _Summaries:
     def _partition(
         self, name: str, index: int, summary: ShareStateSummary
     ) -> DescribeShareGroupOffsetsResponsePartition:
-        """Describe one partition. An error of the share coordinator counts as no offset."""
+        """Describe one partition; after an error of the share coordinator, without an offset."""
         if summary.error is not ErrorCode.NONE:
             return _without_offset(index)
         described = DescribeShareGroupOffsetsResponsePartition(

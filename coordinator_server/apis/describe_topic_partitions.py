@@ -1,8 +1,8 @@
 """DescribeTopicPartitions: topics in name order, in pages (KIP-966).
 
-Like Kafka's DescribeTopicPartitionsRequestHandler, verified by
-`tests/oracle/test_describe_topic_partitions.py`: without names, all existing topics are described;
-authorized operations are always included; an unknown topic does not count towards the limit.
+Without names, all existing topics are described. Authorized operations are always included. An
+unknown topic does not count towards the limit. `tests/oracle/test_describe_topic_partitions.py`
+compares the pages with Kafka's. Source: DescribeTopicPartitionsRequestHandler.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fetch: read record batches, now or when enough data is available.
 
-The partitions come from the fetch session; a fetch that finds too little is delayed as a
-DelayedFetch. See `fetch.session` and `fetch.delayed_fetch`.
+The partitions come from the fetch session; a fetch that finds less than `min_bytes` is delayed as
+a DelayedFetch. See `fetch.session` and `fetch.delayed_fetch`.
 """
 
 from __future__ import annotations

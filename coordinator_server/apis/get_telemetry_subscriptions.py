@@ -19,7 +19,7 @@ _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SN
 
 
 def handle(broker: Broker, call: Call, request: GetTelemetrySubscriptionsRequest) -> Steps:
-    """Respond with the subscription of the client instance, or an error if it asks too early."""
+    """Respond with the subscription of the client instance, or an error for an early request."""
     yield from broker.telemetry.configs.prepare()
     error, instance_id, instance = yield from broker.client_instances.get(
         request.client_instance_id, attributes(call), call.connection, broker.clock.now_ms()

@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call, request: ListPartitionReassignmentsReques
 def _wanted(
     broker: Broker, request: ListPartitionReassignmentsRequest
 ) -> Iterator[tuple[str, Iterable[int]]]:
-    """Yield topic names with partition indexes."""
+    """Yield each requested topic name with its partition indexes."""
     if request.topics is None:
         for topic in broker.topics.listed_topics():
             yield topic.name, range(len(topic.partitions))

@@ -1,7 +1,7 @@
 """ListTransactions: list the transactional ids of this broker, filtered.
 
-Filters by state, producer id, duration (KIP-994) and pattern (KIP-1152). Patterns use RE2 syntax,
-as Kafka's RE2/J, which matches in linear time. Source:
+The filters are state, producer id, duration (KIP-994) and pattern (KIP-1152). Patterns use RE2
+syntax, as in Kafka (RE2/J), and match in linear time. Source:
 TransactionStateManager.listTransactionStates.
 """
 

@@ -30,7 +30,7 @@ _NAME = attrgetter("name")
 
 
 def handle(broker: Broker, call: Call, request: OffsetDeleteRequest) -> Steps:
-    """Split the request; the group gets it even if no partition exists, as in Kafka."""
+    """Submit the existing partitions to the group, even if none exists, as in Kafka."""
     existing: list[OffsetDeleteRequestTopic] = []
     unknown: MergedTopics[OffsetDeleteResponseTopic] = MergedTopics(_NAME)
     for refusal, topic in call.rights.each(request.topics):

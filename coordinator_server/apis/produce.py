@@ -270,7 +270,7 @@ def _append_all(
 
 
 def _from(asked: Iterable[T], answered: Sized) -> Iterator[T]:
-    """Return the entries after those that are already answered."""
+    """Return the entries of `asked` that have no answer yet."""
     return islice(asked, len(answered), None)
 
 

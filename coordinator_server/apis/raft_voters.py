@@ -1,6 +1,6 @@
 """Errors of AddRaftVoter and RemoveRaftVoter: the quorum always has one voter.
 
-The errors are those of a Kafka whose voters are static, that is, named in
+The errors are those of a Kafka cluster whose voters are static, that is, named in
 `controller.quorum.voters` (kraft.version 0).
 
 Source: Kafka's KafkaRaftClient, AddVoterHandler and RemoveVoterHandler.

@@ -1,6 +1,6 @@
 """Validates and authorizes the acknowledgements in ShareAcknowledge and ShareFetch requests.
 
-Like Kafka's KafkaApis.handleAcknowledgements. Each partition has its own outcome.
+Each partition has its own outcome. Source: KafkaApis.handleAcknowledgements.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def leader_of(broker: Broker, key: PartitionKey) -> tuple[int, int]:
 def fails_for_unknown_topic(
     broker: Broker, call: Call, topics: Sequence[AcknowledgedTopic]
 ) -> Generator[None, None, bool]:
-    """Return whether a request fails because of an unknown topic id; needs an authorizer.
+    """Return whether a request fails because of an unknown topic id.
 
-    Kafka passes the topic name to its authorizer; for an unknown id the name is null, and Kafka
-    throws.
+    This happens only with an authorizer: Kafka passes the topic name to its authorizer; for an
+    unknown id the name is null, and Kafka throws.
     """
     if not call.rights.is_restricted:
         return False
@@ -93,7 +93,7 @@ def valid_acknowledgements(
     knows_renewal: bool,
     renews: bool,
 ) -> Generator[None, None, Acknowledgements]:
-    """Return the acknowledgements that may be applied, and the errors of the other partitions."""
+    """Return the acknowledgements that may be applied, and the errors of all other partitions."""
     rights = call.rights
     errors: Outcomes = {}
     valid: dict[PartitionKey, Sequence[Acknowledgement]] = {}

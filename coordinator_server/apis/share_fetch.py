@@ -1,7 +1,7 @@
 """ShareFetch: acquire records for a share group member and acknowledge earlier ones (KIP-932).
 
-Like Kafka's KafkaApis.handleShareFetchRequest: the share session defines the partitions,
-acknowledgements are applied first, and the response is sent when both parts are done.
+The share session defines the partitions, acknowledgements are applied first, and the response is
+sent when both parts are done. Source: KafkaApis.handleShareFetchRequest.
 """
 
 from __future__ import annotations
@@ -181,7 +181,10 @@ def _forgotten(request: ShareFetchRequest) -> Iterator[PartitionKey]:
 def _fails_for_unknown_topic(
     broker: Broker, call: Call, context: _Context
 ) -> Generator[None, None, bool]:
-    """Return whether the session has an unknown topic: see `fails_for_unknown_topic`."""
+    """Return whether a session with an unknown topic id makes the request fail, as in Kafka.
+
+    This happens only with an authorizer.
+    """
     if not call.rights.is_restricted:
         return False
     names = context.names or {}
@@ -195,7 +198,7 @@ def _fails_for_unknown_topic(
 def _plan(
     broker: Broker, call: Call, request: ShareFetchRequest, context: _Context
 ) -> Generator[None, None, FetchPlan]:
-    """Return which partitions of the session to fetch from, and the errors of the others."""
+    """Return the partitions of the session to fetch from, and the errors of all others."""
     errors: Fetched = {}
     wanted: list[PartitionKey] = []
     has_recreated = False
@@ -292,7 +295,7 @@ def _answer(
 
 
 def _name_leaders(broker: Broker, call: Call, response: ShareFetchResponse, named: Fetched) -> None:
-    """Add the current leaders of partitions that cannot be fetched here (KIP-951)."""
+    """Add the current leaders of partitions that cannot be fetched from this broker (KIP-951)."""
     leaders: set[int] = set()
     for key, data in named.items():
         if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:

@@ -104,7 +104,10 @@ class Answers(Generic[R]):
         self._left = 1
 
     def expect(self, topic_id: bytes, result: R) -> R:
-        """Expect a result for a share partition; return `result`, or its first result object."""
+        """Add a share partition whose result is expected.
+
+        Returns `result`, or the result object of an earlier entry for the same partition.
+        """
         self._left += 1
         known = self._by_key.setdefault((topic_id, result.partition), result)
         if known is result:
@@ -115,7 +118,7 @@ class Answers(Generic[R]):
         return known
 
     def take(self, result: R, answer: StateOutcome | ShareState | ShareStateSummary) -> None:
-        """Set the fields of a result."""
+        """Set the fields of a result from the share coordinator's answer."""
         if self._fill is not None and answer.error is ErrorCode.NONE:
             self._fill(result, answer)
         result.error_code = answer.error

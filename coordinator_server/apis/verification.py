@@ -71,7 +71,7 @@ def commit_error(error: ErrorCode, support: TransactionSupport) -> ErrorCode:
 
 
 def error_message(error: ErrorCode) -> str | None:
-    """Return the message for a verification error, or None; as in Kafka, few errors have one."""
+    """Return the message for a verification error, or None, as in Kafka, for most errors."""
     if error is ErrorCode.INVALID_TXN_STATE:
         return "Partition was not added to the transaction"
     if error is ErrorCode.NOT_ENOUGH_REPLICAS:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call, request: WriteTxnMarkersRequest) -> Steps:
-    """Write the markers to the partitions that this broker leads; respond after the last."""
+    """Write the markers to the partitions that this broker leads, then respond."""
     response = WriteTxnMarkersResponse()
     left = 1  # number of pending markers; the extra 1 is removed when all are submitted
 

@@ -118,7 +118,7 @@ class _Job:
 
 
 class DeadLetterQueues:
-    """Writes the dead letters of one broker. After `stop`, the next leader writes the rest."""
+    """Writes the dead letters of one broker until `stop`; then the next leader writes them."""
 
     def __init__(
         self,
@@ -157,7 +157,10 @@ class DeadLetterQueues:
         self._step_runner.run(self._run(_Job(group_id, source, letters, done)))
 
     def _run(self, job: _Job, check: BatchCheck | None = None) -> Steps:
-        """Write the rest of a job; `check`, if any, is the finished check of its current batch."""
+        """Write the remaining dead letters of a job.
+
+        `check`, if any, is the finished check of its current batch.
+        """
         try:
             partition = yield from self._open(job)
             while job.batch or not job.is_encoded:

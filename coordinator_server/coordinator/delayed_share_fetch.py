@@ -1,9 +1,9 @@
 """Serves one share fetch; while the fetch waits, it is an operation in the purgatory.
 
-Like Kafka's DelayedShareFetch. A fetch is delayed until the partitions with acquirable records hold
-`min_bytes`; a read error ends the delay too. Then each partition is read from the group's next
-fetch offset with an equal share of the bytes, and records are acquired up to the limit of the
-request. Reading and acquiring one partition is one uninterrupted step.
+A fetch is delayed until the partitions with acquirable records hold `min_bytes`; a read error ends
+the delay too. Then each partition is read from the group's next fetch offset with an equal share
+of the bytes, and records are acquired up to the limit of the request. Reading and acquiring one
+partition is one uninterrupted step. Source: DelayedShareFetch.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
 
     All brokers of the process share `topics` and `offsets_topic`. New groups get `environment`.
     `explain(group_id, rebalance)` is called for each rebalance that has ended. `persister()`
-    returns the client of the share coordinator. If `keeps_snapshots`, a clean stop saves snapshots
-    of the groups.
+    returns the client of the share coordinator. If `keeps_snapshots` is set, a clean stop saves
+    snapshots of the groups.
     """
 
     keys = "groups"
@@ -203,7 +203,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         task.post(PendingRequest(api, call, request))
 
     def listed_groups(self) -> Iterator[ListedGroup]:
-        """Yield the ListGroups entry of every group that exists at the first step."""
+        """Yield the ListGroups entry of every group that exists when the iteration starts."""
         for task in tuple(self.tasks.values()):
             yield task.group.listed()
 

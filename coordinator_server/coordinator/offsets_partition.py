@@ -252,7 +252,7 @@ class RecordsPacker:
     def pack(self, values: Collection[CommittedOffset]) -> bytes:
         """Return the records of these offsets, in the order of the layout.
 
-        All share one commit timestamp.
+        All offsets must have the same commit timestamp.
         """
         offsets, epochs, _, times_ms, *_ = zip(*values, strict=True)
         rest = _EMPTY_METADATA + _TIMESTAMP.pack(times_ms[0]) + self._tags

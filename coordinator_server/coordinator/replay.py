@@ -1,7 +1,8 @@
 """Restores the groups of one partition of `__consumer_offsets` from its log.
 
 A log holds many values per key, so the scan keeps the last value of each key as bytes and decodes
-only those. Both phases run in short steps, so that the event loop can serve other requests.
+only these last values. Both phases run in short steps, so that the event loop can serve other
+requests.
 """
 
 from __future__ import annotations

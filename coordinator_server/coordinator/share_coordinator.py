@@ -174,7 +174,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         start_offset: int,
         done: Callable[[StateOutcome], None],
     ) -> None:
-        """Like `SharePersister.initialize`, for a key of this broker, without retries."""
+        """Initialize a share partition of this broker; `done` gets the result, without retries."""
         self._submit(
             key,
             lambda shard, now_ms: shard.initialize(key, state_epoch, start_offset, now_ms),
@@ -185,7 +185,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
     ) -> None:
-        """Like `SharePersister.read`, for a key of this broker, without retries."""
+        """Read the state of a share partition of this broker; `done` gets it, without retries."""
         self._submit(
             key,
             lambda shard, now_ms: shard.read(key, leader_epoch, now_ms),
@@ -198,7 +198,10 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def write(
         self, key: SharePartitionKey, write: StateWrite, done: Callable[[StateOutcome], None]
     ) -> None:
-        """Like `SharePersister.write`, for a key of this broker, without retries."""
+        """Write changes to a share partition of this broker, without retries.
+
+        `done` gets the result.
+        """
         self._submit(
             key,
             lambda shard, now_ms: shard.write(key, write, now_ms),
@@ -207,7 +210,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         )
 
     def delete(self, key: SharePartitionKey, done: Callable[[StateOutcome], None]) -> None:
-        """Like `SharePersister.delete`, for a key of this broker, without retries."""
+        """Delete a share partition of this broker; `done` gets the result, without retries."""
         self._submit(
             key,
             lambda shard, _: shard.delete(key),
@@ -218,7 +221,7 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
     def read_summary(
         self, key: SharePartitionKey, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """Like `SharePersister.read_summary`, for a key of this broker, without retries.
+        """Read the state without its batches; `done` gets the result, without retries.
 
         There is no leader epoch parameter, because Kafka ignores the leader epoch of this request.
         """

@@ -1,9 +1,9 @@
 """The share partitions that a broker leads, and the share sessions of its clients.
 
 A share partition is created on the first fetch. It is removed when the broker loses leadership of
-the partition, the topic is deleted, the last client of the group with a session here disconnects,
-or the share coordinator reports another leader. Group membership is not checked: any client may
-fetch for any group id. Source: SharePartitionManager.
+the partition, the topic is deleted, the last client of the group with a session on this broker
+disconnects, or the share coordinator reports another leader. Group membership is not checked: any
+client may fetch for any group id. Source: SharePartitionManager.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class SharePartitionManager:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all sessions and share partitions; later requests create new ones."""
+        """Drop all sessions and share partitions; later requests create them again."""
         self.sessions.clear()
         self._queues.forget()
         for key in tuple(self._partitions):
@@ -209,7 +209,7 @@ class SharePartitionManager:
             self._end_load(share_partition, error, failed)
 
     def _take_state(self, read: _Read, state: ShareState) -> None:
-        """Take in the state that was read, or the error of reading."""
+        """Load the state that was read into the share partition, or handle the read error."""
         share_partition = read.share_partition
         error, start_offset = state.error, state.start_offset
         if error is not ErrorCode.NONE:

@@ -69,7 +69,7 @@ class LocalSharePersister:
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """See `SharePersister.initialize`."""
+        """Initialize the state at its coordinator, with retries; see `SharePersister`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.initialize(
@@ -82,7 +82,7 @@ class LocalSharePersister:
     def read(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareState], None]
     ) -> None:
-        """See `SharePersister.read`."""
+        """Read the state from its coordinator, with retries; see `SharePersister`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.read(key, leader_epoch, answer),
@@ -100,7 +100,7 @@ class LocalSharePersister:
         batches: Sequence[StateBatch],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """See `SharePersister.write`."""
+        """Write changes of the state at its coordinator, with retries; see `SharePersister`."""
         write = StateWrite(
             state_epoch, leader_epoch, start_offset, delivery_complete_count, batches
         )
@@ -112,7 +112,7 @@ class LocalSharePersister:
         )
 
     def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
-        """See `SharePersister.delete`."""
+        """Delete the state at its coordinator, with retries; see `SharePersister`."""
         self._ask(
             key,
             lambda coordinator, answer: coordinator.delete(key, answer),
@@ -123,7 +123,10 @@ class LocalSharePersister:
     def read_summary(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """See `SharePersister.read_summary`. The leader epoch is ignored, as in Kafka."""
+        """Read the state without its batches, with retries; see `SharePersister`.
+
+        The leader epoch is ignored, as in Kafka.
+        """
         self._ask(
             key,
             lambda coordinator, answer: coordinator.read_summary(key, answer),
@@ -186,9 +189,9 @@ class _AnyQuestion(Protocol):
 class _Line:
     """The queue of requests for one share partition, sent one after the other.
 
-    `forget` is called when the queue is empty. Queued requests share one retry budget, `waited_ms`:
-    requests behind a request that exhausted the budget get a single attempt. Otherwise the last of
-    many requests would wait for a multiple of 15 s.
+    `forget` is called when the queue is empty. Queued requests share one retry budget,
+    `waited_ms`: requests behind a request that exhausted the budget get a single attempt. With a
+    separate budget of 15 s for each request, the last of many requests would wait too long.
     """
 
     __slots__ = ("_forget", "_is_asking", "_is_running", "_questions", "waited_ms")

@@ -1,9 +1,9 @@
 """ShareRequest: a ShareFetch or ShareAcknowledge on the broker that leads its share partitions.
 
-The handler has validated and authorized the request. The stages here run in this order:
-acknowledge, fetch (which may wait in the purgatory), write the acknowledgements, and at the end of
-a share session release the records that the member still holds. The handler gets the result once,
-at the end. Source: KafkaApis.handleShareFetchRequest, SharePartitionManager.
+The handler has validated and authorized the request. The stages run in this order: acknowledge,
+fetch (which may wait in the purgatory), write the acknowledgements, and at the end of a share
+session release the records that the member still holds. The handler gets the result once, at the
+end. Source: KafkaApis.handleShareFetchRequest, SharePartitionManager.
 """
 
 from __future__ import annotations

@@ -272,8 +272,8 @@ class GroupTask:
     def _apply(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation; if it raises, settle the effects of earlier operations and re-raise.
 
-        If the operation needs more than one step, the rest becomes `_large`. For classic groups
-        only an exclusive operation is split; other operations run all their steps at once.
+        If the operation needs more than one step, the remaining steps become `_large`. For classic
+        groups only an exclusive operation is split; other operations run all their steps at once.
         """
         effects = self._effects
         before = effects.mark()
@@ -398,7 +398,7 @@ class GroupTask:
         self.post(EXPIRE_TIMERS)
 
     def _send(self) -> None:
-        """Send the responses; if one raises, the unsent responses are kept.
+        """Send the responses; if a `send` raises, the unsent responses are kept.
 
         A response may cause its connection to send a request that ends this group and applies the
         mailbox recursively. A response is therefore removed before it is sent.
@@ -472,8 +472,8 @@ class GroupTask:
     def _send_flushed(self, replies: Iterable[Answered], error: StorageError | None) -> None:
         """Send responses that waited for a flush, or an error if the flush failed.
 
-        After a failed flush the records are still in the log, as for a commit whose response was
-        lost.
+        After a failed flush the records are still in the log, so the client gets an error for a
+        change that took effect.
         """
         for reply in replies:
             self._release((reply,))

@@ -193,7 +193,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
     # --- requests ---------------------------------------------------------------------------------
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return the state of an id that is loaded here, or None if the id does not exist."""
+        """Return the state of a loaded transactional id, or None if the id does not exist."""
         entry = self.ids.get(transactional_id)
         return None if entry is None else entry.metadata
 
@@ -280,7 +280,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         *,
         waits_for_end: bool,
     ) -> None:
-        """Start ending the transaction if the decision says so, and call `done`."""
+        """Start writing markers if the decision ends the transaction, and call `done`."""
         metadata, entry = decision.record, self.ids.get(transactional_id)
         if metadata is None or not metadata.state.is_ending:
             done(decision if error is ErrorCode.NONE else refused(error))
@@ -372,7 +372,7 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         return self.ids.get(metadata.transactional_id) is entry and entry.metadata is metadata
 
     def _write_markers(self, ending: Ending) -> None:
-        """Write the missing markers in steps; they may all be written before this returns."""
+        """Write the missing markers in steps; all may be written before this method returns."""
         ending.is_retrying = False
         if ending.unmarked:
             self.step_runner.run_now(self._write_each_marker(ending))

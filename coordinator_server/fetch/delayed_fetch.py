@@ -1,10 +1,10 @@
 """Serves one fetch request; while the fetch waits, it is an operation in the purgatory.
 
-Like Kafka's ReplicaManager.fetchMessages and DelayedFetch. Partitions are read in session order,
-each up to its own limit and the rest of the request's limit. The first non-empty read returns at
-least one batch whatever its size, so that no limit can block a consumer forever. A fetch is delayed
-while it has found fewer than `min_bytes` and no partition has an error to report; partitions that
-do not exist do not end the delay, as in Kafka.
+Partitions are read in session order, each up to its own limit and the rest of the request's limit.
+The first non-empty read returns at least one batch whatever its size, so that no limit can block a
+consumer forever. A fetch is delayed while it has found fewer than `min_bytes` and no partition has
+an error to report; partitions that do not exist do not end the delay, as in Kafka. Source:
+ReplicaManager.fetchMessages, DelayedFetch.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class DelayedFetch(KeyedOperation):
         """Targets whose topic id is gone, so that the topic is looked up by name."""
 
     def look_up(self) -> Steps:
-        """Look up the partitions. Call this first."""
+        """Look up the partitions of the request. Call this method first."""
         topics = self._broker.topics
         rights = self._call.rights
         may_read = rights.allows if rights.is_restricted else None
@@ -207,7 +207,7 @@ class DelayedFetch(KeyedOperation):
         return self._is_enough(moved) and self.force_complete()
 
     def _is_follower_read(self, partition: Partition) -> bool:
-        """Return whether a debugging consumer reads from a follower, which Kafka allows."""
+        """Return whether a debugging consumer reads from this follower, which Kafka allows."""
         return self._is_debugging and self._node_id in partition.replicas
 
     def _end_of(self, log: PartitionLog) -> int:
@@ -215,7 +215,7 @@ class DelayedFetch(KeyedOperation):
         return log.last_stable_offset if self._committed else log.high_watermark
 
     def _is_enough(self, moved: list[int]) -> bool:
-        """Return whether old results plus new data of these partitions reach `min_bytes`."""
+        """Return whether the kept results and new data of `moved` partitions reach `min_bytes`."""
         bytes_there = sum([len(fetched.records) for fetched in self._results])
         for number in moved:
             target, partition = self._to_read[number]
@@ -330,7 +330,7 @@ class DelayedFetch(KeyedOperation):
         return ErrorCode.NONE
 
     def _answer(self, results: list[_PartitionResult]) -> Steps:
-        """Send the results and then unknown partitions; in a session, only changed partitions."""
+        """Send the results and then errors of unknown partitions; in a session, only changes."""
         context = self._context
         if context.is_overtaken:
             self._call.reply(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))

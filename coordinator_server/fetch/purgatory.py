@@ -1,13 +1,13 @@
 """The purgatory: delayed operations that wait for a change of a key or for their deadline.
 
-A single-threaded version of Kafka's DelayedOperationPurgatory. An operation is registered under the
-keys it watches; `notify(key)` schedules another check. Keys that change during one turn of the
-event loop are checked once, after the handlers of that turn, so a producer gets its response before
-consumers are served, and ten appends wake a fetch once. All deadlines share one timer. A completed
-or dropped operation is removed from its keys at once; its heap entry is removed when popped or when
-most heap entries are stale. Operations whose client has disconnected are dropped when their key
-changes, at their deadline, or when the number of waiting operations has doubled since the last
-sweep, so they cannot accumulate.
+This is a single-threaded version of Kafka's DelayedOperationPurgatory. An operation is registered
+under the keys it watches; `notify(key)` schedules another check. Keys that change during one turn
+of the event loop are checked once, after the handlers of that turn, so a producer gets its
+response before consumers are served, and ten appends wake a fetch once. All deadlines share one
+timer. A completed or dropped operation is removed from its keys at once; its heap entry is removed
+when popped or when most heap entries are stale. Operations whose client has disconnected are
+dropped when their key changes, at their deadline, or when the number of waiting operations has
+doubled since the last sweep, so they cannot accumulate.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Incremental fetch sessions (KIP-227), like Kafka's FetchSessionCache.
 
 A consumer that fetches the same partitions repeatedly names them once; later requests contain only
-changes, and responses contain only partitions with news. A session stores the requested partitions
-and what the last response reported for each. The number of sessions is limited. When all slots are
-taken, a session that was idle for two minutes is evicted, or else a session that has lived for two
-minutes and has fewer partitions than the new session. Otherwise the new client gets full responses
-without a session (id 0).
+changes, and responses contain only changed partitions. A session stores the requested partitions
+and the state that the last response reported for each partition. The number of sessions is
+limited. When all slots are taken, a session that was idle for two minutes is evicted, or else a
+session that has lived for two minutes and has fewer partitions than the new session. Otherwise the
+new client gets full responses without a session (id 0).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FetchTarget:
         self.log_start_offset = -1
 
     def update(self, asked: FetchPartition) -> None:
-        """Apply the values of a request."""
+        """Update the limits and offsets of the partition from a request."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -244,7 +244,7 @@ def next_epoch(epoch: int) -> int:
 
 
 def update_targets(targets: Targets, request: FetchRequest, uses_topic_ids: bool) -> Steps:
-    """Apply a request to a session: new and changed partitions, then forgotten ones.
+    """Apply a request to a session: new and changed partitions, then forgotten partitions.
 
     Stops when the session exceeds MAX_SESSION_PARTITIONS.
     """

@@ -42,9 +42,9 @@ class StartError(Exception):
 class Acceptor:
     """One listening socket (Kafka's SocketServer.Acceptor). Accepts from `start` to `close`.
 
-    `gate` delays connections that exceed a connection rate, `slots` those that exceed a connection
-    limit. `new_protocol(slot)` creates the protocol of a connection, which gives the slot back when
-    the connection ends.
+    `gate` delays connections that exceed a connection rate; `slots` delays connections that exceed
+    a connection limit. `new_protocol(slot)` creates the protocol of a connection, which gives the
+    slot back when the connection ends.
     """
 
     def __init__(
@@ -138,9 +138,9 @@ class Acceptor:
     def _take(self, accepted: socket.socket, address: Any) -> None:
         """Serve a connection, or delay it if a connection rate is exceeded.
 
-        Source: SocketServer.Acceptor.accept. A connection over the listener's rate is served later,
-        and the listener accepts no others meanwhile. A connection over its address's rate is closed
-        after a delay.
+        Source: SocketServer.Acceptor.accept. A connection over the listener's rate is served
+        later, and the listener accepts no other connection meanwhile. A connection over its
+        address's rate is closed after a delay.
         """
         gate = self._gate
         if gate is None or not gate.is_enabled:

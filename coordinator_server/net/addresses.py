@@ -111,8 +111,8 @@ class AddressBook:
     def find(self, connection: Connection, node_id: int, asked_id: int) -> tuple[str, int] | None:
         """Return host and port of a broker for a client that is connected to broker `asked_id`.
 
-        By default this is the host that the client connected to, with the port of the other broker.
-        Returns None if the other broker lacks the client's listener.
+        By default this is the host that the client connected to, with the port of broker
+        `node_id`. Returns None if that broker lacks the client's listener.
         """
         if node_id == asked_id:
             return self.address(connection, node_id, connection.local_address[1])

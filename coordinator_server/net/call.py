@@ -84,9 +84,9 @@ class Call:
     """One `request` and its caller. Exactly one response must be sent, now or later.
 
     The connection handles no other request until the response is sent. If the client has
-    disconnected by then, the response is dropped. `is_large` means that the request or response may
-    take longer than one turn of the event loop, so that all work is done in steps. `rights` tells
-    the handler what the access checks have decided.
+    disconnected by then, the response is dropped. `is_large` means that the request or response
+    may take longer than one turn of the event loop, so that all work is done in steps. `rights`
+    has the decisions of the access checks.
     """
 
     is_metered = False

@@ -391,7 +391,7 @@ class Connection(asyncio.Protocol):
         self._chunks.clear()
 
     def _drain(self) -> None:
-        """Dispatch waiting frames until one must wait or the turn is over."""
+        """Dispatch waiting frames until a frame must wait or the turn is over."""
         if self._chunks:
             self._chunks.insert(0, self._buffer[self._position :])
             self._buffer = b"".join(self._chunks)

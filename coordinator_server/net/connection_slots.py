@@ -19,7 +19,7 @@ MAX_CONNECTIONS = "max.connections"
 
 
 def protected_listener(config: Config) -> str | None:
-    """Return the inter-broker listener, or None if it is the only one (ConnectionQuotas)."""
+    """Return the inter-broker listener, or None if it is the only listener (ConnectionQuotas)."""
     name = config.optional_text("inter.broker.listener.name")
     if name is None:
         name = config.text("security.inter.broker.protocol")

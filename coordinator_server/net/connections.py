@@ -142,10 +142,10 @@ class Connections:
             connection.release()
 
     def _close_excess(self) -> None:
-        """Abort the longest-idle connections of other listeners, to admit inter-broker ones.
+        """Abort the longest-idle connections of other listeners.
 
-        Source: Kafka's Processor.closeExcessConnections. Inter-broker connections that are closing
-        are not counted.
+        This makes room for inter-broker connections; those that are closing are not counted.
+        Source: Kafka's Processor.closeExcessConnections.
         """
         self._is_closing_excess = False
         protected = self.slots.protected
@@ -234,7 +234,7 @@ class Connections:
         A connection with a request in progress or a request waiting for its turn is not idle. A
         throttled connection that sends nothing is idle, as in Kafka's Selector, so that a client
         that has gone does not keep its connection for a long throttle time. A client that reads
-        none of its responses is idle too, and so is a connection that remains in closing.
+        none of its responses is idle too, and so is a connection that does not finish closing.
         """
         now_ms = self._clock.now_ms()
         for connection in tuple(self._open):
@@ -261,7 +261,10 @@ class Connections:
             connection.abort()
 
     async def close(self, within_seconds: float = CLOSING_SECONDS) -> None:
-        """Close all connections after sending queued responses; abort slow ones at the end."""
+        """Close all connections after sending queued responses.
+
+        Connections that are still open after `within_seconds` are aborted.
+        """
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         if not self._open:

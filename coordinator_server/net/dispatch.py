@@ -206,10 +206,11 @@ class Dispatcher(Generic[B]):
         self._bindings.clear()
 
     def _new_binding(self, connection: Connection, header: RequestHeader) -> ApiBinding[B] | None:
-        """Bind an API at a version; return None after refusing an unsupported one, as Kafka does.
+        """Bind an API at a version; return None after refusing an unsupported version.
 
-        Kafka closes the connection without a response, except for ApiVersions: every client must be
-        able to discover the supported versions (KIP-35, KIP-511).
+        Like Kafka, the broker then closes the connection without a response, except for
+        ApiVersions: every client must be able to discover the supported versions (KIP-35,
+        KIP-511).
         """
         api_key, version = header.api_key, header.api_version
         spec = SPEC_BY_KEY.get(api_key)

@@ -164,7 +164,7 @@ class MeteredCall(Call):
 
 
 def measured(handle: Callable[..., Steps | None]) -> Callable[..., Steps | None]:
-    """Return a handler that counts its CPU time."""
+    """Return a handler that calls `handle` and counts its CPU time."""
 
     def serve(broker: object, call: MeteredCall, request: Message) -> Steps | None:
         steps = handle(broker, call, request)

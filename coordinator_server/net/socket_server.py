@@ -145,7 +145,7 @@ class SocketServer:
         self._open[listener.name] = _OpenListener(address, security, acceptors)
 
     def _bound(self, listener: Listener) -> list[socket.socket]:
-        """Return the inherited sockets of a listener, or new ones. Raises StartError."""
+        """Return the inherited sockets of a listener, or new sockets. Raises StartError."""
         return self.inherited.pop(listener, None) or bind(listener)
 
     def _new_protocol(self, security: ListenerSecurity) -> NewProtocol:
@@ -215,7 +215,7 @@ ServerElsewhere = tuple["SocketServer", "tuple[Listener, ...]"]
 
 
 class SocketServers:
-    """The socket servers in `by_id`. A broker without sockets, or that is stopped, has none."""
+    """The socket servers of running brokers, in `by_id`; a broker without sockets has none."""
 
     def __init__(self, address_book: AddressBook) -> None:
         self.by_id: dict[int, SocketServer] = {}
@@ -315,7 +315,10 @@ class SocketServers:
         return elsewhere
 
     def move(self, elsewhere: Mapping[int, ServerElsewhere]) -> list[SocketServer]:
-        """Replace servers by those of `start_elsewhere`; return the former ones to disconnect."""
+        """Replace servers by those of `start_elsewhere`; return the replaced servers.
+
+        The caller must disconnect them.
+        """
         former = [self.by_id[node_id] for node_id in elsewhere]
         for server in former:
             server.accept_no_more()

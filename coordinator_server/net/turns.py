@@ -33,7 +33,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """Run queued steps within the time limit; the rest run in the next iteration."""
+        """Run queued steps within the time limit; later iterations run the remaining steps."""
         end_s = perf_counter() + self._seconds
         try:
             while self._waiting:

@@ -275,8 +275,9 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     ) -> None:
         """Append the decided record, and call `done(decision, error, reason)` once it is durable.
 
-        `append` writes the record and makes it the state. `error` is the code for the client. After
-        a failed flush the record is still in the log, as for a request whose response was lost.
+        `append` writes the record and makes it the state. `error` is the code for the client.
+        After a failed flush the record is still in the log, so the client gets an error for a
+        change that took effect.
         """
         if decision.record is not None:
             error = append(decision.record)

@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that cannot run here.
+    """Leave out the tests that cannot run on this machine.
 
     These are tests with `start_broker` when the broker is external, and tests in other languages
     when their tools are missing (in CI they fail instead).

@@ -75,7 +75,7 @@ class ConsumerEvents:
     """The events that a worker (`tests.clients.worker`) reports, wherever it runs."""
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """Return all events so far, or those of the given kinds."""
+        """Return all events so far, or only events of the given kinds."""
         raise NotImplementedError
 
     def owned(self) -> set[Partition]:
@@ -114,7 +114,7 @@ class Member(ConsumerEvents):
         return [sys.executable, "-m", "tests.clients.worker", settings]
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
-        """Return all events so far, or those of the given kinds."""
+        """Return all events so far, or only events of the given kinds."""
         with self.output.open("rb") as file:
             file.seek(self._read_bytes)
             fresh = file.read()
@@ -124,7 +124,7 @@ class Member(ConsumerEvents):
         return [event for event in self._events if not kinds or event["event"] in kinds]
 
     def moves(self) -> list[dict[str, Any]]:
-        """Return the assignment events in order, including empty ones."""
+        """Return the assignment events in order, including events without partitions."""
         return self.events("assigned", "revoked", "lost")
 
     def generation(self) -> int:
@@ -160,7 +160,7 @@ class Member(ConsumerEvents):
 
 
 class Group:
-    """The members of one consumer group, including ended ones."""
+    """The members of one consumer group, including members that have ended."""
 
     def __init__(self, directory: Path, settings: Settings) -> None:
         self.directory = directory
@@ -292,7 +292,7 @@ class Feed:
         self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
 
     def finish(self) -> list[str]:
-        """Stop sending, then `join`."""
+        """Stop sending; return the values once all records are acknowledged."""
         self._is_over.set()
         return self.join()
 

@@ -232,7 +232,7 @@ async def test_where_a_consumer_without_offsets_starts(
 
 
 async def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger record."""
     create_topic(bootstrap, name)
     producer = await produce(max_request_size=4_000_000)
     payloads = [bytes([number]) * 1_000_000 for number in range(3)]
@@ -277,7 +277,7 @@ async def test_a_waiting_fetch_is_answered_when_records_come(
 
 @pytest.mark.real_time
 async def test_two_members_share_a_topic(bootstrap: str, name: str, consume: Open) -> None:
-    """Two members own half of the partitions each; when one stops, the other owns all."""
+    """Two members own half of the partitions each; when one stops, the other owns all of them."""
     create_topic(bootstrap, name, 4)
     one = await consume(name, group_id=name)
     two = await consume(name, group_id=name)

@@ -50,7 +50,7 @@ def test_a_group_goes_on_after_kill_9(
 def test_a_group_recovers_from_kill_9_amid_a_rebalance(
     start_broker: StartBroker, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """If the broker dies while members join, they then share all partitions and lose nothing."""
+    """If the broker dies while members join, they then share all partitions and lose no record."""
     broker = start_broker()
     create_topic(broker.bootstrap_servers, name, 6)
     partitions = [(name, number) for number in range(6)]

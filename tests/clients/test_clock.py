@@ -1,7 +1,7 @@
 """Real consumers with a virtual clock: one call advances five minutes.
 
-A client whose session expires by the virtual clock must react like one whose session really expires
-because its process was stopped.
+A client whose session expires by the virtual clock must react like a client whose session really
+expires because its process was stopped.
 """
 
 from __future__ import annotations

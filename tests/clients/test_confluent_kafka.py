@@ -251,7 +251,7 @@ def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consu
 
 
 def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger record."""
     create_topic(bootstrap, name)
     producer = produce(message_max_bytes=4_000_000, batch_num_messages=1)
     payloads = [bytes([number]) * 1_000_000 for number in range(3)]

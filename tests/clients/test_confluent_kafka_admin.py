@@ -129,7 +129,7 @@ def test_a_group_is_listed_and_described(admin: Any, name: str, member: Any) -> 
 
 
 def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) -> None:
-    """delete_consumer_groups refuses a group with members and deletes an empty one."""
+    """delete_consumer_groups refuses a group with members and deletes an empty group."""
     assert code(admin.delete_consumer_groups([name])) == KafkaError.NON_EMPTY_GROUP
     member.close()
     one(admin.delete_consumer_groups([name]))

@@ -173,7 +173,7 @@ def test_an_upgrade_from_an_assignor_with_data_of_its_own_is_refused(
 def test_what_a_killed_member_had_goes_to_the_others(
     bootstrap: str, name: str, start_group: StartGroup, assignor: str
 ) -> None:
-    """After a member's kill -9 and session timeout, others continue from the member's commits."""
+    """After a member's kill -9 and session timeout, other members continue from its commits."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, CONFLUENT_KAFKA_CONSUMER, assignor, session_timeout_ms=2_000)
     members = [group.start() for _ in range(3)]
@@ -202,7 +202,7 @@ def test_what_a_killed_member_had_goes_to_the_others(
 def test_a_pattern_is_resolved_by_the_broker(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """All topics that match a regular expression are consumed, including later ones.
+    """All topics that match a regular expression are consumed, including topics created later.
 
     A broker looks for new topics every ten seconds.
     """
@@ -227,7 +227,7 @@ def test_a_pattern_is_resolved_by_the_broker(
 def test_a_static_member_is_away_for_a_while(
     bootstrap: str, name: str, start_group: StartGroup
 ) -> None:
-    """A static member that leaves for a while gets its partitions back; no partition moves."""
+    """A static member that leaves temporarily gets its partitions back; no partition moves."""
     create_topic(bootstrap, name, PARTITIONS)
     group = start_group(bootstrap, CONFLUENT_KAFKA_CONSUMER, "uniform", session_timeout_ms=20_000)
     members = {instance: group.start(instance) for instance in ("one", "two")}

@@ -18,7 +18,7 @@ from tests.clients.variants import (
 def test_all_records_arrive_once_while_members_come_and_go(
     bootstrap: str, name: str, start_group: StartGroup, client: str, assignor: str
 ) -> None:
-    """10 000 records reach a group exactly once while a member joins and another one closes."""
+    """10 000 records reach a group exactly once while a member joins and another member closes."""
     create_topic(bootstrap, name, 6)
     partitions = [(name, number) for number in range(6)]
     group = start_group(bootstrap, client, assignor)

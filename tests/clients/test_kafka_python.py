@@ -181,7 +181,7 @@ def test_positions_and_times(bootstrap: str, name: str, produce: Open, consume: 
 
 
 def test_a_paused_partition_waits(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """A paused partition returns no records while others do; once resumed, it returns all."""
+    """A paused partition returns no records while others do, and all its records once resumed."""
     create_topic(bootstrap, name, 2)
     consumer = consume()
     quiet, loud = kafka.TopicPartition(name, 0), kafka.TopicPartition(name, 1)
@@ -203,7 +203,7 @@ def test_a_topic_appears_when_it_is_produced_to(name: str, produce: Open, consum
 
 
 def test_a_topic_appears_when_it_is_subscribed_to(name: str, produce: Open, consume: Open) -> None:
-    """A member that subscribes to an unknown topic creates it and reads its first message."""
+    """A member that subscribes to an unknown topic creates the topic and gets its first record."""
     consumer = consume(name, group_id=name, metadata_max_age_ms=300)
     # kafka-python may get stuck if a poll ends during a second join (see know_topics). Each poll
     # lasts 3 s, which is longer than a join.
@@ -290,7 +290,7 @@ def test_where_a_consumer_without_offsets_starts(name: str, produce: Open, consu
 
 
 def test_big_messages(bootstrap: str, name: str, produce: Open, consume: Open) -> None:
-    """Records just below max.message.bytes arrive; the broker refuses a larger one."""
+    """Records just below max.message.bytes arrive; the broker refuses a larger record."""
     create_topic(bootstrap, name)
     producer = produce(max_request_size=4_000_000, batch_size=0)
     payloads = [bytes([number]) * 1_000_000 for number in range(5)]

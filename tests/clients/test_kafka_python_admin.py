@@ -206,7 +206,7 @@ def test_an_unknown_group_is_described_as_dead(admin: Any, name: str) -> None:
 
 
 def test_groups_are_deleted_only_when_empty(admin: Any, name: str, member: Any) -> None:
-    """delete_groups refuses a group with members and an unknown group, and deletes an empty one."""
+    """delete_groups refuses unknown groups and groups with members, and deletes empty groups."""
     assert admin.delete_groups([name]) == {name: "NonEmptyGroupError"}
     member.close()
     assert admin.describe_groups([name])[name]["group_state"] == "Empty"

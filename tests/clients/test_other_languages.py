@@ -160,8 +160,8 @@ def test_two_members_of_the_consumer_protocol(
 ) -> None:
     """Two franz-go members share the partitions as the broker assigns them (KIP-848).
 
-    One member is killed while its transaction is open; the other copies the rest, every record once
-    and in order by key.
+    One member is killed while its transaction is open; the other copies the remaining records,
+    every record once and in order by key.
     """
     command = franz_go(tmp_path)
     # No other producer uses the killed member's transactional id. Only the timeout can end its
@@ -249,7 +249,7 @@ def write(bootstrap: str) -> dict[bytes, int]:
 
 
 def expected(written: dict[bytes, int]) -> dict[bytes, list[bytes]]:
-    """Return the expected values of the target."""
+    """Return the expected values of the target topic by key."""
     return {key: [b"%d!" % number for number in range(count)] for key, count in written.items()}
 
 
@@ -278,7 +278,7 @@ def copied(broker: Broker) -> int:
 
 
 def read(bootstrap: str) -> dict[bytes, list[bytes]]:
-    """Return the committed values of the target by key."""
+    """Return the committed values of the target topic by key."""
     values: dict[bytes, list[bytes]] = defaultdict(list)
     for partition in range(PARTITIONS):
         for _, key, value in read_with_confluent_kafka(bootstrap, "target", partition=partition):

@@ -110,7 +110,7 @@ def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:
 
 
 def test_prometheus_rejects_a_broken_rule(tmp_path: Path) -> None:
-    """The check fails for a query that is no PromQL."""
+    """The check fails for a query that is not valid PromQL."""
     words, environment = promql(tmp_path)
     broken = tmp_path / "broken.yml"
     broken.write_text((EXAMPLES / "alerts.yml").read_text().replace("max by (", "max by ("[:-1]))

@@ -42,7 +42,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
-    """Only records outside transactions or in committed ones arrive, up to the open transaction."""
+    """Only records outside of transactions and of committed transactions arrive.
+
+    Reading ends at the open transaction.
+    """
     found = reader(broker.bootstrap_servers, "plain")
     assert len(found) == COMMITTED
     assert found == sorted(found)
@@ -53,7 +56,7 @@ def test_committed_records_and_no_other(broker: Broker, reader: Reader) -> None:
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
 def test_all_records_for_who_does_not_mind(broker: Broker, reader: Reader) -> None:
-    """With read_uncommitted, aborted records and the open transaction's records arrive as well."""
+    """With read_uncommitted, records of aborted and of open transactions arrive, too."""
     found = reader(broker.bootstrap_servers, "plain", "read_uncommitted")
     assert [value for _, _, value in found].count(b"c-open") == 1
     assert found[-1][2] == b"plain-behind-open"

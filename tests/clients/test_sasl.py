@@ -107,7 +107,7 @@ def test_other_languages(
 @pytest.mark.nightly
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_franz_go_with_a_delegation_token(broker: Serve, mechanism: str, tmp_path: Path) -> None:
-    """franz-go with a delegation token copies a record and reauthenticates meanwhile."""
+    """franz-go with a delegation token copies a record and reauthenticates during the copy."""
     settings = read_settings(
         {
             "security.protocol": "SASL_PLAINTEXT",

@@ -27,7 +27,7 @@ SECONDS = 30
 
 
 def with_confluent_kafka(bootstrap: str, source: str, target: str, restart: Restart) -> None:
-    """Process each record in a separate transaction; abort and repeat every other one."""
+    """Process each record in a separate transaction; abort and repeat every other transaction."""
     common = {"bootstrap.servers": bootstrap, "log_level": 0, **KEEPS_BROKERS}
     consumer = confluent_kafka.Consumer(
         {**common, "group.id": "app", "enable.auto.commit": False, "auto.offset.reset": "earliest"}

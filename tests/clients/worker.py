@@ -76,7 +76,7 @@ class Diary:
         self.pending.setdefault(entry[:2], []).append(entry)
 
     def batch(self) -> dict[Partition, list[Entry]]:
-        """Return the records to commit now."""
+        """Return the polled records that are not committed yet, by partition."""
         return {partition: list(entries) for partition, entries in self.pending.items()}
 
     def processed(self, batch: dict[Partition, list[Entry]], **fields: object) -> None:

@@ -1,4 +1,4 @@
-"""Check the record batch vectors: the batches that Kafka reads, and those that it refuses."""
+"""Check the record batch vectors: batches that Kafka reads, and batches that Kafka refuses."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def all_cases() -> list[Case]:
 
 
 def cases_by_run() -> list[Any]:
-    """Return all cases as parameters; those below a message's newest version run nightly."""
+    """Return all cases as parameters; cases below a message's newest version run nightly."""
     return [
         pytest.param(
             (kind, version), marks=[] if version == kind.VERSIONS[1] else [pytest.mark.nightly]
@@ -103,7 +103,10 @@ def construct_verdict(case: Case, data: bytes) -> Message | None:
 
 
 def same_verdict(case: Case, one: Message | None, other: Message | None) -> bool:
-    """Return whether two verdicts agree. Encoded bytes are compared if a NaN makes them unequal."""
+    """Return whether two verdicts agree.
+
+    If a NaN makes the messages unequal, their encoded bytes are compared.
+    """
     if one is None or other is None or one == other:
         return one == other
     return encoder(*case)(one) == encoder(*case)(other)

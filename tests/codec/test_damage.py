@@ -1,4 +1,4 @@
-"""Truncated, changed and random bytes never raise anything but ProtocolError."""
+"""Truncated, changed and random bytes raise no error other than ProtocolError."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_truncation_is_refused() -> None:
 
 
 def test_construct_refuses_truncations_too() -> None:
-    """construct refuses the same truncations."""
+    """The construct codec refuses a recorded message cut at any byte."""
     for case, data, line in MESSAGES:
         if line["sample"] != "random0":
             continue

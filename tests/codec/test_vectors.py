@@ -45,7 +45,7 @@ def test_runner_counts_passed_and_skipped(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_runner_fails_on_a_wrong_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong line is named and counted, an unsupported one is skipped, and the exit code is 1."""
+    """A wrong line is named and counted, an unsupported line is skipped; the exit code is 1."""
     heartbeat = {
         "kind": "request",
         "api_key": 12,

@@ -84,7 +84,7 @@ class Fire:
         self._pipelines = [self._start(number) for number in range(PIPELINES)]
 
     def burn(self, seconds: float) -> None:
-        """Produce input for `seconds`, and kill or move something at random moments."""
+        """Produce input for `seconds`; at random moments kill a process or move a coordinator."""
         end = time.monotonic() + seconds
         next_deed = time.monotonic() + 3.0
         while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Like `kills`, for consumer groups (KIP-848) and share groups (KIP-932).
+"""Kill the broker under load by consumer groups (KIP-848) and share groups (KIP-932).
 
     python -m tests.faults.group_kills --kills 1000 --seed 1
 
@@ -46,7 +46,7 @@ DRAIN_SECONDS = 30.0
 
 
 class ConsumerKills(KilledBroker):
-    """Consumer groups in each of which one member repeatedly leaves and rejoins."""
+    """Kills a broker with consumer groups; one member of each group leaves and rejoins."""
 
     def _make_workers(self) -> None:
         self.commits = {f"consumers-{number}": Commits() for number in range(GROUPS)}
@@ -85,7 +85,10 @@ class ConsumerKills(KilledBroker):
         group: DescribedConsumerGroup,
         known: dict[tuple[str, str], tuple[int, frozenset[int]]],
     ) -> None:
-        """Check that no member lost a response, and that no partition has two owners."""
+        """Check that each member still has the epoch and the partitions that it was told.
+
+        A member may also have a later epoch. No partition has two owners.
+        """
         if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             epochs = [one[0] for (name, _), one in known.items() if name == group.group_id]
             assert not any(epochs)
@@ -111,7 +114,7 @@ class ConsumerKills(KilledBroker):
 
 
 class ClientKills(KilledBroker):
-    """A consumer group of librdkafka clients."""
+    """Kills a broker whose consumer group consists of librdkafka clients."""
 
     def _make_workers(self) -> None:
         self.consumers = [
@@ -155,7 +158,7 @@ class ClientKills(KilledBroker):
 
 
 class ShareKills(KilledBroker):
-    """A share group whose members read the records of the producers."""
+    """Kills a broker with a share group whose members read the records of the producers."""
 
     def _make_workers(self) -> None:
         client = Client(self._address)

@@ -1,7 +1,7 @@
 """Members of consumer and share groups that keep a broker busy while it is killed.
 
-Like `workers`, each remembers its acknowledged requests. Members keep their id and epoch when the
-broker dies: after its restart the broker must know both.
+Each member remembers its acknowledged requests. Members keep their id and epoch when the broker
+dies: after its restart the broker must know both.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Commits:
         self.acknowledged = dict.fromkeys(range(PARTITIONS), -1)
 
     def next(self) -> int:
-        """Return a number higher than all previous ones."""
+        """Return a number higher than all numbers returned before."""
         with self._lock:
             self.sent = next(self._numbers)
             return self.sent

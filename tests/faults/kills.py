@@ -2,8 +2,8 @@
 
     python -m tests.faults.kills --kills 1000 --seed 1
 
-After each restart every acknowledged commit and record is there, nothing appears that was never
-sent, and every group makes progress. The run uses 127.0.0.1 only and ends by itself.
+After each restart every acknowledged commit and record exists, the broker has no record that was
+never sent, and every group makes progress. The run uses 127.0.0.1 only and ends by itself.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class KilledBroker(ABC):
 
 
 class Kills(KilledBroker):
-    """Classic groups, standalone commits and records."""
+    """Kills a broker with classic groups, standalone commits and records."""
 
     def _make_workers(self) -> None:
         self.committers = [Committer(self._where, f"commits-{n}") for n in range(COMMITTERS)]
@@ -180,7 +180,7 @@ class Kills(KilledBroker):
         return [*self.committers, *self.members, *self.producers]
 
     def _check_commits(self, acknowledged: dict[str, int]) -> None:
-        """Check that committed offsets are at least the acknowledged and at most the sent ones."""
+        """Check that committed offsets are not below acknowledged and not above sent offsets."""
         client = Client(self._address)
         for worker in self.committers:
             for offset in self._committed(client, worker.group):

@@ -22,7 +22,7 @@ SECONDS = 20.0
 
 
 def run(bootstrap: str, transactional_id: str) -> None:
-    """Transform records until the process is killed."""
+    """Copy records in transactions until the process is killed."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": bootstrap,

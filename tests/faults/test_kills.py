@@ -10,7 +10,7 @@ from tests.faults.kills import Kills
 
 @pytest.mark.real_time
 def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
-    """After each kill every acknowledged commit and record is there, and groups make progress."""
+    """After each kill every acknowledged commit and record exists, and groups make progress."""
     kills = Kills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(5):
@@ -23,7 +23,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
 
 @pytest.mark.real_time
 def test_consumer_groups_go_on_after_kill_9(tmp_path: Path) -> None:
-    """Members keep their epochs, partitions and committed offsets."""
+    """After each kill, consumer groups keep their epochs, partitions and committed offsets."""
     kills = ConsumerKills(str(tmp_path / "data"), seed=7)
     try:
         for _ in range(4):

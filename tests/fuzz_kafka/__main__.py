@@ -1,7 +1,7 @@
 """Send random sequences of requests to Apache Kafka and to this broker: `make fuzz-kafka`.
 
-Both brokers are started here unless --kafka names a running one. Each difference is printed with
-the shortest sequence that shows it; the exit code is 1 if a difference has no explanation.
+The program starts both brokers unless --kafka names a running Kafka. Each difference is printed
+with the shortest sequence that shows it; the exit code is 1 if a difference has no explanation.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def profile() -> dict[str, str]:
 
 @contextmanager
 def running_kafka(address: str | None = None) -> Iterator[Target]:
-    """Yield the Kafka at HOST:PORT, or one that is started here, once all coordinators answer."""
+    """Yield the Kafka at HOST:PORT, or a new Kafka, once all coordinators answer."""
     with ExitStack() as stack:
         if address is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory())

@@ -37,7 +37,7 @@ class Difference(NamedTuple):
 
 
 def find(kafka: Target, ours: Target, steps: Sequence[Step]) -> Difference | None:
-    """Return the first difference of a slow replay, or None if the quick or slow run has none.
+    """Return the first difference of a slow replay; None if either run shows no difference.
 
     The slow replay is of the whole sequence, because on a busy machine the quick run's first
     difference may be a delay. A sequence to which Kafka gives varying answers is ignored.
@@ -82,7 +82,7 @@ def unsettled(kafka: Target, ours: Target, patience: float, steps: Sequence[Step
     """Return the first group whose members do not receive equal complete assignments, or "".
 
     After the steps all members send heartbeats. The sizes of the assignments and the assigned
-    partitions must be equal, and every member must have received its own.
+    partitions must be equal, and every member must have received its own assignment.
     """
     theirs, own = (
         SettlingPlayer(one.address, _run(), one.wait, patience).settled(steps)

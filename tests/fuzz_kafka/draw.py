@@ -174,7 +174,7 @@ class Draw(Choices):
             self.add("InitProducerId")
 
     def _end(self) -> None:
-        """Add requests for the final state."""
+        """Add requests that show the final state of the brokers."""
         described = {
             "classic": "DescribeGroups", "share": "ShareGroupDescribe", "txn": "DescribeGroups",
             "streams": "StreamsGroupDescribe",

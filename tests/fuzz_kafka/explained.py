@@ -10,8 +10,8 @@ class Explained(NamedTuple):
     """An intended difference. `kind` is a regular expression on `Difference.kind`.
 
     `after` is a regular expression on the previous steps with Kafka's answers, and on the step
-    itself. With `ends` the rest of the sequence is ignored, because the brokers' states differ from
-    then on. With `settles` the explanation holds only if all members of the groups then receive
+    itself. With `ends` all later steps are ignored, because the brokers' states differ from then
+    on. With `settles` the explanation holds only if all members of the groups then receive
     complete assignments, of equal sizes in both brokers.
     """
 

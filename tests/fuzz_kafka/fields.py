@@ -16,7 +16,7 @@ _ASSIGNORS = (("range",), ("range", "rr"), ("rr", "range"), ("rr",), ("other",),
 class Choices:
     """Random choices for a sequence, shared by all fields.
 
-    `client`, `group`, `transactional_id` and `version` are those of the current request.
+    `client`, `group`, `transactional_id` and `version` belong to the current request.
     """
 
     def __init__(self, seed: int, themes: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ class Choices:
         return int(self.pick({0: 8, 1: 3, 2: 2, 7: 0.6, -1: 0.3}))
 
     def group_reference(self) -> Body:
-        """Return a group, nearly always that of the step."""
+        """Return a group, nearly always the group of the step."""
         return {"$name": "GX" if self.chance(0.04) else self.group}
 
     def member(self) -> Body:
@@ -57,16 +57,16 @@ class Choices:
             {"own": 12, "": 1, "nobody": 0.7, "0": 0.5, "1": 0.5, "2": 0.5})]}  # fmt: skip
 
     def epoch(self) -> Body:
-        """Return a generation or member epoch, usually the client's last one."""
+        """Return a generation or member epoch, usually the last epoch that the client got."""
         return {"$epoch": [self.group, self.client, self.pick({0: 14, -1: 1.2, 1: 0.7, 5: 0.3})]}
 
     def instance(self) -> str | None:
-        """Return the client's instance id, rarely another one."""
+        """Return the client's instance id, rarely another id or None."""
         own = f"i{self.client}" if self.static[self.client] else None
         return own if self.chance(0.9) else self.random.choice((None, "i0", "i1", ""))
 
     def subscription(self) -> list[Body]:
-        """Return topic names."""
+        """Return names of topics to subscribe to."""
         names = self.pick(
             {"t0": 4, "t1": 4, "t0 t1": 4, "t1 t0": 1, "t2": 1, "nope t1": 1, "": 0.4}
         )
@@ -158,7 +158,7 @@ def _streams_heartbeat(d: Choices) -> Body:
 
 
 def _session_epoch(d: Choices, key: Any, opened: int) -> int:
-    """Return the next session epoch, rarely a wrong one; `opened` is the epoch after the first."""
+    """Return the next session epoch, rarely a wrong epoch; `opened` is the epoch after opening."""
     epoch = d.session_epochs.get(key, 0)
     drawn = int(d.pick({epoch: 14, 0: 1, -1: 0.7, epoch + 1: 0.5}))
     d.session_epochs[key] = {0: opened, -1: 0}.get(drawn, epoch + 1)

@@ -120,7 +120,7 @@ class Player:
                     connection.close()
 
     def _finish(self) -> None:
-        """Act after the last step, before the topics are deleted."""
+        """Do nothing after the last step; a subclass can send further requests."""
 
     def _create_topics(self) -> None:
         topics: list[Body] = [
@@ -219,7 +219,7 @@ class Player:
         return free[0], correlation_id
 
     def _receive(self, step: Step, connection: Any, correlation_id: int, seconds: float) -> Any:
-        """Return the answer as a dict, None without an answer, or the fault of an invalid one."""
+        """Return the answer as a dict, None without one, or the fault of an invalid answer."""
         spec = SPEC_BY_NAME[step.api]
         try:
             frame = connection.recv_frame(seconds)

@@ -136,7 +136,7 @@ class SettlingPlayer(Player):
 
 
 def _sends_heartbeats(member: Body) -> bool:
-    """Return whether the member uses the new protocol and has not left for a while."""
+    """Return whether the member uses the new protocol and has not left temporarily."""
     return not _is_classic(member) and member["member_epoch"] >= 0
 
 

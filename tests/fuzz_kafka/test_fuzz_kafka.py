@@ -70,7 +70,7 @@ def test_a_difference_is_found_and_reduced(target: Target) -> None:
 def test_a_delay_does_not_hide_a_later_difference(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A delay in the quick run is not a difference, and does not hide a later one."""
+    """A delay in the quick run is not a difference, and does not hide a later difference."""
     steps = [Step(number, 0, "Heartbeat", 0, {}) for number in (0, 1)]
     ours = target._replace(wait=lambda _: None)
 
@@ -88,7 +88,7 @@ def test_a_delay_does_not_hide_a_later_difference(
 
 
 def test_explanations_match_what_they_are_about() -> None:
-    """An explanation applies to its kind of difference; with `after` only after such an answer."""
+    """An explanation applies to its kind of difference, and only after answers like `after`."""
     refused = (
         "('ConsumerGroupHeartbeat v1', [(2, {})]), "
         "('JoinGroup v9', [(3, {'error_code': 'UNKNOWN_MEMBER_ID'})])"
@@ -148,7 +148,7 @@ def joining(client: int, number: int, epoch: int = 0) -> Step:
 
 
 def test_members_settle(target: Target) -> None:
-    """Members that have not received their partitions yet get them by further heartbeats."""
+    """Members that have not yet received their partitions get them by further heartbeats."""
     player = SettlingPlayer(target.address, "s0")
     settled = player.settled([joining(0, 0), joining(1, 1)])
     partitions = [f"topic_partitions <id 2 t1> {one}" for one in range(3)]
@@ -159,7 +159,7 @@ def test_members_settle(target: Target) -> None:
 def test_a_member_that_is_never_told_its_assignment_is_not_explained(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Assignments may differ only if each member of both brokers receives its own."""
+    """Assignments may differ only if each member of both brokers receives its own assignment."""
     ours = target._replace(wait=lambda _: None)
     receive = Player._receive
 
@@ -178,7 +178,7 @@ def test_a_member_that_is_never_told_its_assignment_is_not_explained(
 
 
 def test_who_gets_a_partition_is_explained(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A difference in who gets the partitions is no difference if all members receive theirs."""
+    """Members may get other partitions than in Kafka if every member receives its partitions."""
     ours = target._replace(wait=lambda _: None)
 
     def played(one: Target, *_: object) -> list[tuple[str, list[tuple[int, object]]]]:
@@ -190,7 +190,7 @@ def test_who_gets_a_partition_is_explained(target: Target, monkeypatch: pytest.M
 
 
 def test_the_step_that_differs_counts_for_its_explanation() -> None:
-    """`after` also sees the step that differs."""
+    """The pattern `after` of an explanation is also matched against the step that differs."""
     steps = [
         Step(number, number, "ConsumerGroupHeartbeat", 1, {"server_assignor": assignor}, "G0")
         for number, assignor in enumerate(("uniform", "range"))

@@ -244,7 +244,7 @@ class MemoryBroker:
             binding.decode = decode
 
     def begin(self, request: Message, version: int, **fields: Any) -> tuple[SentRequest, Steps]:
-        """Send a request whose handler returns steps; return the steps, of which none was run."""
+        """Send a request whose handler returns steps; return the steps, none of which has run."""
         held: list[Iterator[None]] = []
         self.step_runner.held = held
         try:

@@ -61,7 +61,7 @@ class SentRequest:
         )
 
     def arrived(self, frame: bytes) -> None:
-        """Keep the response; a second one is a failure."""
+        """Keep the response; a second response is a failure."""
         assert not self._frames, f"{self.spec.name} is answered twice"
         self._frames.append(frame)
 

@@ -106,7 +106,7 @@ class ManualClock(VirtualClock):
 
     @property
     def timers(self) -> list[HeapTimer]:
-        """The timers that are set, without those of maintenance, in no order."""
+        """The timers that are set, except the timers of maintenance, in no order."""
         return [timer for _, _, timer in self._timers._entries if not timer.is_over]
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
@@ -124,7 +124,7 @@ class ManualClock(VirtualClock):
         return False
 
     def turn(self) -> None:
-        """Run the queued callbacks and those that they queue."""
+        """Run the queued callbacks and the callbacks that they queue."""
         while self.soon:
             self._callbacks.run_next()
 
@@ -147,6 +147,6 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def settle() -> None:
-    """Let the running event loop finish the callbacks that wait, and those that they queue."""
+    """Let the running event loop finish waiting callbacks and the callbacks that they queue."""
     for _ in range(20):
         await asyncio.sleep(0)

@@ -23,7 +23,7 @@ from tests.harness.broker import MemoryBroker
 
 
 class GroupBroker(MemoryBroker):
-    """Topic `t` and the offsets topic have four partitions each."""
+    """A broker with groups; topic `t` and the offsets topic have four partitions each."""
 
     defaults = {"group_initial_rebalance_delay_ms": "0", "offsets_topic_num_partitions": "4"}
 
@@ -61,7 +61,7 @@ class GroupBroker(MemoryBroker):
         return int(answer.topics[0].partitions[0].error_code)
 
     def committed(self, group: str, partition: int = 0) -> int:
-        """Return the committed offset of a partition of `t`; -1 without one."""
+        """Return the committed offset of a partition of `t`; -1 without a committed offset."""
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[partition])]
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=topics)]

@@ -82,7 +82,7 @@ class ViolationError(BaseException):
 class Answer:
     """The call of one request: receives the response, and fails on a second response.
 
-    `on_answer` is called once the response is there; `note` is free for the `Watcher` to use.
+    `on_answer` is called once the response has arrived; `note` is free for the `Watcher` to use.
     """
 
     connection = None
@@ -182,7 +182,7 @@ class Watcher:
         """Called when the group has handled a request; its writes are not settled yet."""
 
     def timers_ran(self) -> None:
-        """Called after the delayed operations that were due."""
+        """Called after the delayed operations that were due have run."""
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
         """Called when the log has accepted or refused the records."""
@@ -228,7 +228,7 @@ class WatchedEffects(Effects):
 
 
 class WatchedTask(GroupTask):
-    """A task that reports what it does, step by step."""
+    """A group's task that calls the Watcher after each step."""
 
     __slots__ = ("broker",)
 
@@ -340,7 +340,7 @@ class SimulatedClock:
                 callback()
 
     def turn(self) -> None:
-        """Run all scheduled callbacks, and those that they schedule."""
+        """Run all scheduled callbacks and the callbacks that they schedule."""
         while self.soon:
             self.soon.popleft()()
 
@@ -394,7 +394,7 @@ class SimulatedPartition(OffsetsPartition):
         self.broker.flushing.append(done)
 
     def load(self, new_group: Callable[[str], Group], groups: dict[str, Group]) -> Steps:
-        """Replay the log."""
+        """Replay the log into `groups`, like a coordinator that loads the partition."""
         groups[GROUP] = self.reload(new_group(GROUP))
         yield
 
@@ -506,7 +506,7 @@ class _OffsetsTopic:
         self.partitions = (self,)
 
     def ensure(self) -> ErrorCode:
-        """Do nothing: the topic exists."""
+        """Return NONE: the topic exists."""
         return ErrorCode.NONE
 
     def partition_of(self, group_id: str) -> _OffsetsTopic:
@@ -626,7 +626,7 @@ class OneGroupBroker:
 
     @property
     def group(self) -> GroupMetadata | None:
-        """The group, or None; an existing group must be a classic one."""
+        """The group, or None; an existing group must be a classic group."""
         group = None if self.task is None else self.task.group
         assert group is None or isinstance(group, GroupMetadata), group
         return group
@@ -664,7 +664,7 @@ class OneGroupBroker:
         *,
         is_large: bool = False,
     ) -> Answer:
-        """Pass a request to the handler of its API."""
+        """Pass a request to the handler of its API, and return the Answer."""
         answer = Answer(request, caller=Caller(client_id, client_host, api_version))
         answer.is_large = is_large
         self.deliver(answer)
@@ -688,7 +688,7 @@ class OneGroupBroker:
             self.watcher.refused(answer, answer.response)
 
     def describe(self, api_version: int = 5) -> Any:
-        """Return the DescribedGroup."""
+        """Return the group's description in a DescribeGroups response."""
         answer = self.send(DescribeGroupsRequest(groups=[GROUP]), api_version)
         return answer.response.groups[0] if answer.answered else None
 
@@ -790,7 +790,11 @@ class OneGroupBroker:
         return group
 
     def check_replay_law(self) -> None:
-        """Check that a log replay restores the durable state, and at rest all recorded fields."""
+        """Check that a log replay restores the durable state.
+
+        For a Stable or Empty classic group without failed writes, the replay must also restore all
+        recorded fields.
+        """
         replayed, group = self.replayed(), self.any_group
         if group is None:
             return
@@ -817,7 +821,7 @@ class OneGroupBroker:
         self.explained.append(rebalance)
 
     def in_place_of(self, kind: GroupKind, group: Group) -> Group:
-        """Return a new group of this kind to replace `group`; a classic one is a WatchedGroup."""
+        """Return a new group of this kind to replace `group`; classic groups are WatchedGroups."""
         if kind is not GroupKind.CLASSIC:
             return in_place_of(kind, group)
         blank = self.groups.new_group(group.group_id)
@@ -847,7 +851,7 @@ class OneGroupBroker:
 
 
 def durable_state(group: Group) -> tuple[list[CoordinatorRecord], CommittedOffsets]:
-    """Return the durable state of a group: everything that its records determine."""
+    """Return the durable state of a group: the state that its records determine."""
     return group.state_records(), group.offsets
 
 

@@ -41,7 +41,7 @@ class Secured:
         self.longest_turn_s = 0.0
 
     async def start(self) -> Secured:
-        """Exclude existing objects from garbage collection, as a server does."""
+        """Start the broker and return it; exclude existing objects from garbage collection."""
         gc.freeze()
         self.cluster = self._nodes.cluster
         self.broker = self._nodes.broker
@@ -62,7 +62,7 @@ class Secured:
         run_all(self.cluster.security.change_acls(added=acls))
 
     async def ask(self, request: Message, version: int | None = None, who: str = "alice") -> Any:
-        """Send a request as a user; return the response, or why the connection was closed."""
+        """Send a request as a user; return the response, or the reason for a closed connection."""
         client = Client(user(who))
         spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
         version = spec.max_version if version is None else version

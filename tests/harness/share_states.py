@@ -48,7 +48,7 @@ GROUP = "g"
 
 
 class ShareStateBroker(MemoryBroker):
-    """Topic "t" has four partitions, `__share_group_state` one."""
+    """A broker with a share coordinator; topic "t" has four partitions, its own topic has one."""
 
     defaults = {"share_coordinator_state_topic_num_partitions": "1"}
 

@@ -45,14 +45,14 @@ class ShareRequests(MemoryBroker):
         return self.broker.share_partitions
 
     def configure(self, configs: Mapping[str, str | None]) -> None:
-        """Set configs of all groups; None removes one."""
+        """Set configs of all groups; None removes a config."""
         group_configs = self.broker.group_configs
         changed = {**group_configs.own(GROUPS[0]), **configs}
         kept = {name: value for name, value in changed.items() if value is not None}
         group_configs.set(dict.fromkeys(GROUPS, kept))
 
     def topic_id(self, name: str) -> bytes:
-        """Return the id of a topic; an unknown id for other names."""
+        """Return the id of a topic, or an unknown id if there is no such topic."""
         topic = self.topics.topic(name)
         return UNKNOWN_TOPIC if topic is None else topic.topic_id
 
@@ -128,7 +128,7 @@ class ShareRequests(MemoryBroker):
         return sent
 
     def fetched(self, *partitions: tuple[str, int], **fields: Any) -> dict[str, Any]:
-        """Return the result of a fetch that does not wait: see `brief`."""
+        """Return the result of a fetch that does not wait, in the short form of `brief`."""
         return self.brief(self.fetch(*partitions, **fields))
 
     def acknowledge(

@@ -28,14 +28,14 @@ class SimulatedPersister:
         start_offset: int,
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Initialize a state."""
+        """Initialize the state of a share partition."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         if error is ErrorCode.NONE:
             self.states[key] = state_epoch, start_offset
         self._answer(partial(done, error))
 
     def delete(self, key: SharePartitionKey, done: Callable[[ErrorCode], None]) -> None:
-        """Delete a state."""
+        """Delete the state of a share partition."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         if error is ErrorCode.NONE:
             self.states.pop(key, None)
@@ -44,7 +44,7 @@ class SimulatedPersister:
     def read_summary(
         self, key: SharePartitionKey, leader_epoch: int, done: Callable[[ShareStateSummary], None]
     ) -> None:
-        """Pass the start offset of a state to `done`."""
+        """Call `done` with the start offset of a share partition."""
         error = self.errors.get(key.topic_id, ErrorCode.NONE)
         state_epoch, start_offset = self.states.get(key, (0, -1))
         count = self.complete_counts.get(key, -1)

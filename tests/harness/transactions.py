@@ -26,7 +26,7 @@ V1, V2 = 4, 5
 
 
 class TransactionBroker(GroupBroker):
-    """Topic "t" has four partitions, `__transaction_state` two."""
+    """A broker with transactions; topic "t" has four partitions, `__transaction_state` two."""
 
     defaults = {**GroupBroker.defaults, "transaction_state_log_num_partitions": "2"}
 

@@ -1,6 +1,6 @@
 """The oracle tests need Java. Without Java they are left out with one line; in CI they fail.
 
-CI installs Java and Maven (`.ci/run`), so that no test is left out there.
+CI installs Java and Maven (`.ci/run`), so that CI leaves no test out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FOLDER = "tests/oracle/"
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave these tests out where they cannot run, unless CI is set."""
+    """Leave the oracle tests out if their requirements are missing, unless CI is set."""
     ours = [item for item in items if item.nodeid.startswith(FOLDER)]
     reason = missing() if ours and not os.environ.get("CI") else None
     if reason is None:

@@ -119,7 +119,7 @@ class ScriptedMember:
         return response
 
     def join(self, *topics: str, **fields: Any) -> ScriptedMember:
-        """Join with these topics."""
+        """Join the group with a subscription to `topics`; return the member."""
         self.send(
             **{
                 "member_epoch": 0,
@@ -133,7 +133,7 @@ class ScriptedMember:
         return self
 
     def own(self, **fields: Any) -> None:
-        """Send a heartbeat that reports the assignment as owned."""
+        """Send a heartbeat that reports the assigned partitions as owned."""
         listed = [
             OwnedTopicPartitions(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in self.owned.items()
@@ -141,7 +141,7 @@ class ScriptedMember:
         self.send(topic_partitions=listed, **fields)
 
     def leave(self, epoch: int = -1) -> None:
-        """Leave for good, or temporarily as a static member."""
+        """Leave the group: permanently, or temporarily as a static member."""
         self.send(member_epoch=epoch)
 
 
@@ -199,7 +199,7 @@ def _move(cluster: Cluster, member: Any) -> None:
 
 
 def _statics(member: Any) -> None:
-    """Replace a static member, with the same and another subscription; one member stays away."""
+    """Replace a static member, with the same and another subscription; one stays away."""
     a = member("statics", "a", instance_id="i").join("three")
     other = member("statics", "z").join("three")
     reconcile(a, other)
@@ -282,7 +282,7 @@ def _wait_for_epoch(cluster: Cluster, group: str, epoch: int) -> None:
 
 
 def _wait_until_resolved(cluster: Cluster, member: Any) -> None:
-    """Wait until all earlier expressions are resolved, by waiting for a new one with matches."""
+    """Wait until all earlier expressions are resolved, by waiting for a new expression."""
     other = member("resolved", "a", subscribed_topic_regex="t.*").join()
     _wait_for_epoch(cluster, "resolved", 2)
     other.leave()

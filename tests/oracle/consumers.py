@@ -11,7 +11,7 @@ import confluent_kafka
 
 @contextmanager
 def polled(consumers: list[confluent_kafka.Consumer]) -> Iterator[None]:
-    """Keep the consumers in their groups by polling."""
+    """Poll the consumers in a thread within the context, so that they stay in their groups."""
     is_over = threading.Event()
 
     def poll() -> None:

@@ -94,7 +94,7 @@ def log_records(data: Path, directory: str) -> Iterator[Record]:
 
 
 def group_records(data: Path) -> dict[str, list[Written]]:
-    """Return the records of each group in log order; our codec must encode them alike."""
+    """Return the records of each group in log order; check that our codec encodes them alike."""
     found: dict[str, list[Written]] = {}
     for record in log_records(data, OFFSETS):
         assert record.key is not None

@@ -38,7 +38,7 @@ RETRIED = {
 
 
 class GroupCluster:
-    """One connection to a broker."""
+    """One connection to a broker, for requests about its groups."""
 
     def __init__(self, bootstrap: str) -> None:
         self.address = address_of(bootstrap)
@@ -139,7 +139,7 @@ class GroupCluster:
         time.sleep(0.5)  # Kafka's coordinator may learn of the new partitions only later
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and wait until all brokers know."""
+        """Delete a topic, and wait until all brokers know of the deletion."""
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
         (result,) = self.client.ask(request, 6).responses
         assert result.error_code == 0, result

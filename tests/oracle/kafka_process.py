@@ -131,8 +131,8 @@ class Kafka:
     """A Kafka broker with a data directory; `options` are passed to its JVM.
 
     `listeners` maps the names of additional listeners to their protocols; `addresses` has the
-    addresses of all. With `takes_telemetry` the broker has a metrics reporter for client metrics,
-    and advertises the APIs of KIP-714.
+    addresses of all listeners. With `takes_telemetry` the broker has a metrics reporter for client
+    metrics, and advertises the APIs of KIP-714.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Scripted conversations of authenticating clients with Kafka and with our broker.
 
-Each conversation is a function that sends requests through a `Talk`. It records all bytes of the
-server's responses except nonces, and whether the server closes the connection.
+Each conversation is a function that sends requests through a `Talk`. The `Talk` records all bytes
+of the server's responses except nonces, and whether the server closes the connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REAUTH_MS = 2500
 
 
 class Talk:
-    """One connection, and a record of the server's responses."""
+    """One connection to a broker, and a record of the broker's responses in `said`."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -125,7 +125,7 @@ class Talk:
 def scram_final(bare: str, first: str, password: str, **changes: Any) -> str:
     """Return the client's final message of SCRAM-SHA-256, or of the mechanism in `changes`.
 
-    Other `changes` are mistakes.
+    All other `changes` are deliberate mistakes in the message.
     """
     nonce, salt, iterations = (item[2:] for item in first.split(","))
     hash_name = changes.get("hash_name", "sha256")
@@ -407,7 +407,7 @@ def _again() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def all_conversations() -> list[Conversation]:
-    """Return all conversations except those with tokens."""
+    """Return all conversations except the conversations with tokens."""
     listeners = {"USERS": _users, "AGAIN": _again}
     return [
         Conversation(name, listener, hold)
@@ -417,7 +417,7 @@ def all_conversations() -> list[Conversation]:
 
 
 def hold(conversation: Conversation, bootstrap: str) -> list[Any]:
-    """Hold a conversation and return the server's responses."""
+    """Run a conversation with a broker and return the recorded responses."""
     talk = Talk(bootstrap)
     try:
         conversation.hold(talk)

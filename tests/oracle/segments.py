@@ -1,4 +1,4 @@
-"""Record `tests/data/segments`: log segments of a running Kafka, its dumps of them, and the groups.
+"""Record `tests/data/segments`: log segments of a running Kafka, their dumps, and the groups.
 
     python -m tests.oracle.segments [DIRECTORY]
 

@@ -72,11 +72,11 @@ class Reader:
         return acquired
 
     def nothing(self) -> None:
-        """Fetch and check that no record can be acquired."""
+        """Send a fetch, and check that it acquires no record."""
         assert self.fetch(max_wait_ms=300) == []
 
     def acknowledge(self, *acks: Range, **fields: Any) -> None:
-        """Acknowledge without a fetch."""
+        """Send acknowledgements without a fetch."""
         partition = AcknowledgePartition(
             partition_index=self._partition,
             acknowledgement_batches=[

@@ -348,7 +348,7 @@ def _read(cluster: Cluster, member: Any) -> None:
 
 
 def _deliver_again(cluster: Cluster, member: Any) -> None:
-    """Redeliver a poison record, records with expired locks, and unacknowledged ones."""
+    """Redeliver a poison record, records with expired locks, and unacknowledged records."""
     member("poison", "a").join("one")
     reader = Reader(cluster, "poison", "a", "one")
     counts: list[int] = []

@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 
 
 def _run(bootstrap_servers: str) -> list[list[str]]:
-    """Return the output of each command with sorted lines: Kafka's order is that of hash tables."""
+    """Return the output of each command with sorted lines, because Kafka's order is arbitrary."""
     main = "org.apache.kafka.tools.AclCommand"
     printed = []
     for command in COMMANDS:

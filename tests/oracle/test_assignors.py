@@ -1,4 +1,4 @@
-"""Our assignors and Kafka's own classes on the same thousands of groups."""
+"""Our assignors are compared with Kafka's own classes on thousands of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our authorizer and Kafka's own on the same thousands of random ACLs."""
+"""Our authorizer and Kafka's give the same answers for thousands of random ACLs."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _clients(addresses: Addresses) -> Iterator[tuple[str, Client]]:
 
 
 def _requests(kind: int, name: str, configs: Configs) -> Iterator[Any]:
-    """Yield requests of both APIs that change nothing."""
+    """Yield requests of both config APIs that only validate the change."""
     of_whole = whole.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
@@ -141,7 +141,7 @@ def _quota_answers(addresses: Addresses) -> list[Any]:
 
 
 def test_refusals(tmp_path: Path) -> None:
-    """All answers are the same, for the client with every permission and the one without."""
+    """All answers are the same, for clients with every permission and with no permission."""
     with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
         expected = _config_answers(addresses), _quota_answers(addresses)
     with ours(SETTINGS, LISTENERS) as (addresses, _):

@@ -24,7 +24,7 @@ LISTENERS = dict.fromkeys(("SMALL", "OTHER"), "PLAINTEXT")
 
 
 class Visitors:
-    """Connections by name, each of which sends one request."""
+    """Named connections to a broker."""
 
     def __init__(self, addresses: Addresses) -> None:
         self._addresses = addresses
@@ -37,7 +37,7 @@ class Visitors:
         return self.look(name)
 
     def look(self, name: str) -> str:
-        """Return whether the response has arrived by now."""
+        """Wait for a response; return "served", "waits", or "closed" for a closed connection."""
         try:
             self._open[name].receive()
         except GoneError as error:
@@ -45,7 +45,7 @@ class Visitors:
         return "served"
 
     def ask(self, name: str) -> str:
-        """Send another request."""
+        """Send another request; return "served", "waits" or "closed"."""
         try:
             self._open[name].send(ApiVersionsRequest(), 0)
         except GoneError:
@@ -63,7 +63,7 @@ class Visitors:
 
 
 def story(addresses: Addresses) -> list[str]:
-    """Return the outcomes of a series of connections."""
+    """Return the outcome of each step of a script that opens and closes connections."""
     wait_for(lambda: _is_free(addresses), "the connection that looked for the start is gone")
     visitors = Visitors(addresses)
     # These connections reach the listener's limit.
@@ -93,7 +93,10 @@ def _is_free(addresses: Addresses) -> bool:
 
 
 def test_connections_beyond_the_limits(tmp_path: Path) -> None:
-    """New connections wait on a full listener; a new inter-broker connection closes the idlest."""
+    """New connections wait on a full listener.
+
+    A new inter-broker connection closes the longest-idle connection of another listener.
+    """
     with theirs(tmp_path, SETTINGS, LISTENERS) as addresses:
         expected = story(addresses)
     with ours(SETTINGS, LISTENERS) as (addresses, broker):

@@ -1,7 +1,7 @@
-"""kafka-consumer-groups and kafka-groups, Kafka's and ours, on KIP-848 groups of a Kafka.
+"""Kafka's and our kafka-consumer-groups and kafka-groups show KIP-848 groups of a Kafka alike.
 
-One group has two members, one of them static; one has ended; one is being upgraded and has a
-classic member; one is classic.
+The groups are: one with a dynamic and a static member, one that has ended, one that is being
+upgraded and has a classic member, and a classic group.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class Talk:
         self.client = Client(address_of(bootstrap))
 
     def find_coordinator(self) -> None:
-        """Wait until a coordinator has loaded its groups."""
+        """Wait until the coordinator of the groups is available."""
         find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=0)
         describe = DescribeGroupsRequest(groups=["g"])
         end = time.monotonic() + WAITS_SECONDS
@@ -149,7 +149,7 @@ class Old:
         assert not self._client.ask(request, 3).error_code
 
     def wait_until_told(self) -> None:
-        """Send heartbeats until the member must rejoin."""
+        """Send heartbeats until a response asks the member to rejoin."""
         request = HeartbeatRequest(
             group_id=self._group,
             generation_id=self.generation,
@@ -354,7 +354,7 @@ def with_its_topic(kafka: Kafka, data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Both brokers after the script; ours is killed, so that its descriptions come from its log."""
+    """Yield both brokers after the script; ours is killed, so that it describes its log."""
     kafka = Kafka(tmp_path_factory.mktemp("theirs"), SETTINGS)
     try:
         kafka.start()
@@ -385,7 +385,7 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_each_loads_what_the_other_has_written(used: Used, tmp_path: Path) -> None:
-    """Our broker describes Kafka's log like Kafka, and Kafka describes ours like our broker."""
+    """Our broker describes Kafka's log like Kafka, and Kafka describes our log like our broker."""
     kafka = used.kafka
     kafka.start()
     said_by_kafka = shown(kafka.bootstrap_servers)

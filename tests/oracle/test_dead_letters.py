@@ -77,7 +77,7 @@ def consumed(bootstrap: str, topic: str, count: int) -> list[str]:
 
 
 def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[list[str], list[str]]:
-    """Let a member do what each record says; return the member's and the queue's records."""
+    """Let a member obey the value of each record; return the member's and the queue's records."""
     directory.mkdir()
     with broker_of(kind, directory) as bootstrap:
         create_topic(bootstrap, TOPIC)
@@ -105,8 +105,8 @@ def test_a_java_consumer_sees_the_records_that_another_has_rejected(
 ) -> None:
     """The queue is created, and gets the same dead letters as in Kafka.
 
-    Dead letters are the rejected records and the one that was released too often. The member gets
-    each record as often as with Kafka.
+    Dead letters are the rejected records and the record that was released too often. The member
+    gets each record as often as with Kafka.
     """
     theirs = played("theirs", tmp_path / "theirs", "dlq.jobs", copies=copies)
     ours = played("ours", tmp_path / "ours", "dlq.jobs", copies=copies)
@@ -125,7 +125,7 @@ _MEMBER = uuid_to_text(bytes(range(16)))
 def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
     """Let a user with rights only to the topic and the group reject two records.
 
-    Return the offsets of these records as the queue has them.
+    Returns the offsets of these records as the queue has them.
     """
     world = World(address)
     world.create_topics([TOPIC])

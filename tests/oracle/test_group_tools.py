@@ -71,7 +71,7 @@ _REPARTITION = re.compile(r"(\S+-repartition\s+\d\s).*")
 
 
 class Side:
-    """The prepared groups of one broker."""
+    """One broker of the comparison, with the same groups as the other broker."""
 
     def __init__(self, bootstrap: str, directory: Path, tools: OfficialTools) -> None:
         self.bootstrap = bootstrap
@@ -80,7 +80,7 @@ class Side:
         directory.mkdir()
 
     def play(self, line: str) -> Outcome:
-        """Return a tool's sorted output without values that differ between runs."""
+        """Run the call in `line`; return its sorted output without values that vary by run."""
         name, *arguments = line.split()
         done = self._tools(TOOLS[name], [*arguments, "--bootstrap-server", self.bootstrap])
         return done._replace(out=self._plain(done.out), err=self._plain(done.err))
@@ -187,7 +187,7 @@ class Side:
 
 
 def sections() -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
-    """Return the calls with members and those without, each with line numbers."""
+    """Return the calls with members and the calls without members, each with line numbers."""
     parts: list[list[tuple[int, str]]] = []
     for number, line in enumerate(CALLS.read_text().splitlines(), 1):
         if line.startswith("["):

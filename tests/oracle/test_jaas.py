@@ -1,6 +1,6 @@
-"""Kafka and our parser read JAAS texts alike: those of the unit tests and thousands at random.
+"""Kafka and our parser read JAAS texts alike, and Java and our parser JAAS files.
 
-Java and our parser read JAAS files alike.
+The texts are those of the unit tests and thousands of random texts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _encoded(text: str) -> str:
 
 
 def test_texts_mean_the_same() -> None:
-    """Kafka refuses the same texts, and reads the same names and values from the others."""
+    """Kafka refuses the same texts, and reads the same names and values from all other texts."""
     random = Random(19)
     texts = [*GOOD, *BAD]
     for _ in range(COUNT):
@@ -80,7 +80,7 @@ def test_texts_mean_the_same() -> None:
 
 
 def test_files_mean_the_same() -> None:
-    """Java refuses the same files, and reads the same sections and options from the others."""
+    """Java refuses the same files, and reads the same sections and options from all others."""
     random = Random(29)
     texts = [*GOOD_FILES, *BAD_FILES]
     pieces = (*PIECES, "{", "}", "};", "*", "${jaas.known}", "${", "${{x}}", "b {", "a required;")

@@ -17,7 +17,7 @@ COUNT = 20
 
 
 class KeyTool:
-    """The stores in one directory."""
+    """Makes key and trust stores in one directory with Java's keytool."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -1,4 +1,4 @@
-"""The metadata hashes in the unit tests are those of Kafka's own class."""
+"""The metadata hashes in the unit tests are the hashes of Kafka's own class."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def forget_all(servers: str) -> None:
 
 
 def answers(servers: str) -> list[dict[str, Any]]:
-    """Return a broker's answers with sorted entities, because Kafka's order is a hash table's.
+    """Return a broker's answers with sorted entities: Kafka's order is that of a hash table.
 
     The values of an entity keep the broker's order.
     """
@@ -81,7 +81,7 @@ def answers(servers: str) -> list[dict[str, Any]]:
 
 
 def text(case: Case) -> str:
-    """Return a readable request for a failed test."""
+    """Return the version and fields of a request, for the message of a failed test."""
     return f"v{case.version} {case.request}"
 
 

@@ -1,4 +1,4 @@
-"""Our messages, settings, error codes and APIs are those of the reference version."""
+"""Our messages, settings, error codes and APIs equal those of the reference version."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_declaration_that_differs_is_named() -> None:
 
 
 def test_settings_and_errors() -> None:
-    """The recorded settings and our error codes and texts are those of the jars."""
+    """The recorded settings and our error codes and texts are equal to those in the jars."""
     theirs = tables.described()
     assert list(tables.setting_differences(theirs)) == []
     assert list(tables.error_differences(theirs)) == []
@@ -58,7 +58,7 @@ def test_apis_and_features(tmp_path: Path) -> None:
 
 
 def test_a_cluster_makes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KafkaCluster creates its directory: that of `make reference` does not exist yet."""
+    """KafkaCluster creates its directory, which need not exist."""
     for name in ("_launch", "_wait_until_whole"):
         monkeypatch.setattr(KafkaCluster, name, lambda *_: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)

@@ -60,7 +60,7 @@ def broker(
 def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None:
     """Kafka's tool and ours print the same and end with the same exit code.
 
-    Each area has a separate broker, because one area leaves quotas that would slow the next one
+    Each area has a separate broker, because quotas that one area leaves would slow the next area
     down. Cases about all groups are left out, because both sides have groups.
     """
     differing: list[tuple[str, Outcome | None, Outcome | None]] = []
@@ -105,6 +105,6 @@ def test_the_tools_print_the_same(kind: str, area: Area, tmp_path: Path) -> None
 
 @pytest.mark.nightly
 def test_the_recorded_options_are_those_of_kafkas_tools() -> None:
-    """The recorded options, which our tools must support, are those of Kafka's tools."""
+    """The recorded options, which our tools must support, are the options of Kafka's tools."""
     with OfficialTools() as official:
         assert listed_options(official) == json.loads(RECORDED.read_text())

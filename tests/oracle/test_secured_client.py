@@ -15,7 +15,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A Kafka with a listener for each combination."""
+    """A Kafka with a listener for each security protocol."""
     kafka = SecuredKafka(tmp_path_factory.mktemp("secured"))
     try:
         kafka.start()
@@ -28,7 +28,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def test_tools_and_doctor_work_by_every_way_in(
     kafka: SecuredKafka, way: Way, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tools work and doctor succeeds over each combination, and doctor's group is removed."""
+    """The tools work and doctor succeeds for each `way` to connect; doctor's group is removed."""
     secured_clients.play_tools(kafka, way)
     secured_clients.play_doctor(kafka, way, capsys)
 

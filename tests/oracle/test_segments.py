@@ -176,7 +176,7 @@ def test_kafka_accepts_every_segment(
 ) -> None:
     """DumpLogSegments finds no fault, and prints the same facts about every batch as our dump.
 
-    It reads logs, indexes and snapshots, and opens every record.
+    DumpLogSegments reads logs, indexes and snapshots, and opens every record.
     """
     data, groups = written
     assert LogVerification(data).run().errors == []

@@ -37,7 +37,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.mark.real_time
 def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -> None:
-    """A killed member's records are redelivered, and acknowledged ones are not.
+    """A killed member's records are redelivered, except the acknowledged records.
 
     Two members share a partition; one is killed, and later the broker.
     """
@@ -71,8 +71,9 @@ def test_records_of_a_killed_member_come_again(broker: Broker, tmp_path: Path) -
 def test_each_kind_of_acknowledgement(broker: Broker, tmp_path: Path) -> None:
     """Every acknowledgement type has its effect, and locks expire.
 
-    A record that is always released is archived after its fifth delivery, a rejected one at once,
-    and a renewed one stays with its member. The records of an inactive member are redelivered.
+    A record that is always released is archived after its fifth delivery, a rejected record at
+    once, and a renewed record stays with its member. The records of an inactive member are
+    redelivered.
     """
     bootstrap = broker.bootstrap_servers
     set_group_configs(bootstrap, "queue", {"share.record.lock.duration.ms": "1000"})

@@ -1,7 +1,8 @@
 """`__share_group_state` is interchangeable between our broker and Kafka.
 
 The same requests to a Kafka and to our broker, which uses Kafka's topic ids, write the same state
-records. Kafka's dump tool reads our log. A Kafka continues with our log, our broker with Kafka's.
+records. Kafka's dump tool reads our log. A Kafka continues with our log, and our broker with
+Kafka's log.
 """
 
 from __future__ import annotations
@@ -219,7 +220,7 @@ def with_its_topic(kafka: Kafka, data: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Both brokers after the script; ours is killed, so that its states come from its log."""
+    """Yield both brokers after the script; ours is killed, so that it loads its states."""
     settings = dict(SETTINGS)
     kafka = Kafka(tmp_path_factory.mktemp("theirs"), settings)
     try:
@@ -267,7 +268,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def go_on(bootstrap: str, states: list[tuple[Any, ...]]) -> None:
-    """Check that the states are unchanged, then fence, write and read on."""
+    """Check that the states are unchanged, an old leader is fenced, and a new leader can write."""
     leader = Leader(bootstrap)
     assert leader.states() == states
     t = leader.topic_id

@@ -129,7 +129,7 @@ def has_members(broker: Broker, count: int) -> bool:
 
 
 def start(broker: Broker, directory: Path, protocol: str = "classic") -> subprocess.Popen[bytes]:
-    """Start the program with its state directory."""
+    """Start the Kafka Streams program with its state directory; return the process."""
     directory.mkdir(exist_ok=True)
     command = java(str(PROGRAM), broker.bootstrap_servers, str(directory / "state"), protocol)
     with (directory / "output").open("ab") as output:

@@ -68,7 +68,7 @@ SCRIPT = Script(
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Both brokers after the script."""
+    """Yield both brokers after they have run the script."""
     theirs, ours = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("ours") / "data"
     yield from use_both(theirs, ours, SETTINGS, SCRIPT)
 
@@ -106,7 +106,7 @@ def test_the_records_are_kafkas(used: Used) -> None:
 
 
 def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
-    """At the end epochs, states, topologies, tasks and targets are equal."""
+    """At the end, epochs, states, topologies, tasks and targets are equal."""
     for group in GROUPS:
         assert used.our_groups[group] == used.their_groups[group], group
 

@@ -1,4 +1,4 @@
-"""Our task assignor and Kafka's own class on the same thousands of streams groups."""
+"""Our task assignor is compared with Kafka's own class on thousands of streams groups."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The same requests to our broker and to a Kafka write the same transaction log. Kafka's dump tool
 reads our log. A Kafka with our files continues with our transactional ids, and our broker with
-Kafka's.
+Kafka's files continues with Kafka's ids.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Producer:
             time.sleep(0.02)
 
     def init(self) -> None:
-        """Initialize, like a new instance."""
+        """Send InitProducerId, like a new instance of the producer."""
         self._ask(
             lambda response: int(response.error_code),
             FindCoordinatorRequest(key=self.transactional_id, key_type=1),
@@ -126,7 +126,7 @@ class Producer:
             )
 
     def end(self, *, commits: bool) -> None:
-        """Commit or abort."""
+        """Commit or abort the transaction."""
         response = self._ask(
             lambda response: int(response.error_code),
             EndTxnRequest(
@@ -239,7 +239,7 @@ class Used(NamedTuple):
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Used]:
-    """Both brokers after the script.
+    """Yield both brokers after they have run the script.
 
     Ours is killed before it is stopped, so that a restart must find the written markers.
     """
@@ -292,7 +292,7 @@ def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
 
 
 def take_over(source: Path, target: Path) -> None:
-    """Replace the logs of the partitions in `target` by those in `source`."""
+    """Replace the logs of the partitions in `target` by the logs in `source`."""
     for directory in (*target.glob("t-*"), target / "__transaction_state-0"):
         for path in directory.iterdir():
             if path.name != "partition.metadata":
@@ -322,7 +322,7 @@ def go_on(bootstrap: str, read: Records) -> None:
 
 
 def test_we_go_on_with_kafkas_ids(used: Used, tmp_path: Path) -> None:
-    """Our broker takes over all transactions from a copy of Kafka's directory, open ones too."""
+    """Our broker takes over all transactions, also open ones, from a copy of Kafka's directory."""
     data = tmp_path / "data"
     for name in ("t-0", "t-1", "t-2", "__transaction_state-0"):
         shutil.copytree(used.kafka.data / name, data / name)

@@ -48,7 +48,7 @@ Pair = tuple[bytes, bytes | None]
 
 
 class Producers:
-    """Three transactional producers and a plain one."""
+    """Three transactional producers and a producer without transactions."""
 
     def __init__(self, bootstrap: str) -> None:
         common: dict[str, str | int] = {**QUIET, "bootstrap.servers": bootstrap}
@@ -81,7 +81,7 @@ class Producers:
 
 
 def write(made: Producers, topic: str) -> None:
-    """Write everything except the open transaction."""
+    """Write all records except those of the transaction that stays open."""
     for number in range(6):
         made.begin("a", "b")
         key = b"k%d" % (number % 3)
@@ -105,7 +105,7 @@ def write(made: Producers, topic: str) -> None:
 
 
 def leave_open(made: Producers, topic: str) -> None:
-    """Open a transaction; after it write an aborted and a committed one, and a plain record."""
+    """Open a transaction, write an aborted and a committed transaction and a plain record."""
     made.begin("c")
     made.send("c", topic, (b"open", b"never ended"))
     made.begin("a")

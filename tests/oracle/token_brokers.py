@@ -54,7 +54,7 @@ class Settings:
 
 
 class Brokers:
-    """The addresses of one broker, and clients for it."""
+    """The addresses of one broker's listeners, and clients for the broker."""
 
     def __init__(self, settings: Settings, addresses: Mapping[str, str]) -> None:
         self._settings = settings

@@ -42,7 +42,7 @@ Pair = tuple[Any, Any]
 
 
 class Asked:
-    """The requests to one broker, and its answers."""
+    """The requests to one broker, and the answers that it gave."""
 
     def __init__(self, brokers: Brokers) -> None:
         self.brokers = brokers
@@ -64,7 +64,7 @@ class Asked:
         return self._clients[who]
 
     def ask(self, client: Client, what: str, request: Message, version: int) -> Any:
-        """Return a response, and record it in comparable form."""
+        """Send a request; return the response, and record it in comparable form."""
         before_ms = time.time() * 1000
         try:
             response = client.ask(request, min_version=version, max_version=version)
@@ -119,7 +119,7 @@ class Asked:
         return response
 
     def describe(self, who: str, owners: tuple[Pair, ...] | None = None, version: int = 3) -> Any:
-        """Describe tokens."""
+        """Describe the tokens of `owners`; return the response."""
         request = _describe(owners)
         what = f"describe {version} {who} {owners}"
         return self.ask(self.client(who), what, request, version)
@@ -198,7 +198,7 @@ def _describe(owners: tuple[Pair, ...] | None) -> DescribeDelegationTokenRequest
 
 @contextmanager
 def asked(brokers: Brokers) -> Iterator[Asked]:
-    """Yield an `Asked` for a broker."""
+    """Yield an `Asked` for one broker, and close its clients at the end."""
     one = Asked(brokers)
     try:
         yield one
@@ -231,7 +231,7 @@ USER, TOKEN = ResourceType.USER, ResourceType.DELEGATION_TOKEN
 
 
 def not_allowed(one: Asked) -> None:
-    """Requests on listeners that do not authenticate clients, at all versions."""
+    """Send requests on listeners that do not authenticate clients, at all versions."""
     for listener in ("PLAINTEXT", "TLS"):
         for version in (1, 2, 3):
             one.create(listener, version=version)
@@ -243,7 +243,7 @@ def not_allowed(one: Asked) -> None:
 
 
 def created(one: Asked) -> None:
-    """Creation with different lifetimes, renewers and owners, valid and invalid."""
+    """Create tokens with valid and invalid lifetimes, renewers and owners."""
     for version in (1, 2, 3):
         one.create("alice", version=version)
         one.create("alice", version=version, renewers=(("Group", "x"),))
@@ -267,7 +267,7 @@ def created(one: Asked) -> None:
 
 
 def authorized(one: Asked) -> None:
-    """ACLs on users and tokens."""
+    """Send token requests that ACLs on users and tokens allow or deny."""
     alices = one.create("alice", renewers=(("User", "bob"),))
     bobs = one.create("admin", owner=("User", "bob"))
     everybody = (None, (), (("User", "alice"),), (("User", "alice"), ("User", "alice")),
@@ -298,7 +298,7 @@ def authorized(one: Asked) -> None:
 
 
 def changed(one: Asked) -> None:
-    """Renewal and expiry by different users, with different periods, and of expired tokens."""
+    """Renew and expire tokens as different users, with different periods, and expired tokens."""
     token = one.create("alice", renewers=(("User", "bob"),), lifetime_ms=2 * DAY_MS)
     others = one.create("admin", owner=("User", "bob"))
     for version in (1, 2):
@@ -332,7 +332,7 @@ def changed(one: Asked) -> None:
 
 
 def logged_in(one: Asked) -> None:
-    """Login with a token, and token requests, which such a client may not make."""
+    """Log in with a token, and send token requests, which such a client may not make."""
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         token = one.create("admin", owner=("User", "bob"), renewers=(("User", "alice"),))
         client = one.brokers.client_with(token, mechanism)
@@ -352,7 +352,7 @@ def logged_in(one: Asked) -> None:
 
 
 def disabled(one: Asked) -> None:
-    """Requests to a broker without a secret key."""
+    """Send requests to a broker without a secret key."""
     for version in (1, 2, 3):
         one.create("alice", version=version)
         one.describe("alice", version=version)
@@ -366,7 +366,7 @@ def disabled(one: Asked) -> None:
 
 
 def unauthorized(one: Asked) -> None:
-    """Requests to a broker without an authorizer, which removes expired tokens quickly."""
+    """Send requests to a broker without an authorizer, which removes expired tokens quickly."""
     short = one.create("alice", lifetime_ms=3000)
     one.create("alice", owner=("User", "bob"))
     one.describe("carol")

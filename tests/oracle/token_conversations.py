@@ -65,7 +65,7 @@ def _log_in(
 
 
 def _ask(talk: Talk) -> None:
-    """Request metadata and tokens, and record whether the client may."""
+    """Request metadata and tokens, and record whether the client may make these requests."""
     if talk.said[-1] != CLOSED:
         talk.metadata()
     if talk.said[-1] != CLOSED:
@@ -117,7 +117,7 @@ def _users() -> Iterator[tuple[str, Callable[[Talk], object]]]:
 
 
 def _counting(extensions: str) -> Callable[[Login], dict[str, Any]]:
-    """Return changes that sign the last value of a repeated extension, the only one in effect."""
+    """Return changes that sign the last value of a repeated extension: only that value counts."""
     pairs = dict(pair.split("=", 1) for pair in extensions.split(",") if pair)
     signed = "".join(f",{name}={value}" for name, value in pairs.items())
     return lambda token: {"signed_extensions": signed}
@@ -193,7 +193,7 @@ def token_conversations(listener: str) -> list[Conversation]:
 
 
 def _hold(hold: Callable[[Talk], object], talk: Talk) -> None:
-    """Hold a conversation; session lifetimes, which shrink by some ms, are recorded roughly."""
+    """Run a conversation; record session lifetimes, which vary by some ms, as short or long."""
     hold(talk)
     for said in talk.said:
         if said[0] == "SaslAuthenticate" and said[1].get("session_lifetime_ms"):

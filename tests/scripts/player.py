@@ -242,7 +242,7 @@ class Case(NamedTuple):
 
     @property
     def only_reads(self) -> bool:
-        """Return whether a second call would print the same."""
+        """Return whether the case only reads, so that a second call would print the same."""
         return any(word in self.arguments for word in _READS)
 
 
@@ -563,7 +563,7 @@ def _comparable_event(found: re.Match[str]) -> str:
 
 
 def _without_repeats(text: str, words: str) -> str:
-    """Keep only the first of equal lines with these words: the number of retries differs."""
+    """Keep the first of equal lines with these words, because the number of retries differs."""
     seen: set[str] = set()
     kept = []
     for line in text.splitlines(keepends=True):
@@ -657,7 +657,7 @@ class OfficialTools:
 
 
 def differences(differing: Sequence[tuple[str, Outcome | None, Outcome | None]]) -> str:
-    """Return a text with the cases whose outcome is not the expected one."""
+    """Return a text with the cases whose outcome is not the expected outcome."""
     return "\n".join(
         f"{line}\n  expected {expected}\n  ours     {answer}"
         for line, expected, answer in differing

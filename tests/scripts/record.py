@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def record(area: Area, out: Path = HERE) -> None:
-    """Record an area in a directory."""
+    """Record the output of Kafka's tools for an area into a directory."""
     with tempfile.TemporaryDirectory() as directory, Broker(area.settings) as broker:
         recorded = []
         with OfficialTools() as tools:

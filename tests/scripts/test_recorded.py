@@ -15,7 +15,7 @@ from tests.support import Broker
 
 @pytest.mark.parametrize("area", AREAS, ids=lambda area: area.cases)
 def test_our_tools_print_what_kafkas_tools_print(area: Area, tmp_path: Path) -> None:
-    """The output, errors and exit codes of all cases are equal to the recorded ones."""
+    """The output, errors and exit code of every case are as recorded."""
     entries = area.read_recorded()
     with Broker(area.settings) as broker:
         files = tmp_path / "files"

@@ -75,7 +75,7 @@ class Transactions:
     def end(
         self, transactional_id: str, producer: InitProducerIdResponse, *, commits: bool
     ) -> None:
-        """End a transaction of `begin`."""
+        """Commit or abort a transaction that `begin` began."""
         request = EndTxnRequest(
             transactional_id=transactional_id,
             producer_id=producer.producer_id,

@@ -30,7 +30,7 @@ SKIP_ASSIGNMENT_SINCE = 9
 
 
 class Ask:
-    """The referee's notes on one request."""
+    """The expected response to one request, and the facts about its group when it arrived."""
 
     def __init__(self, verdict: Verdict | None, facts: Facts, version: int) -> None:
         self.verdict = verdict
@@ -47,7 +47,7 @@ class Ask:
 
 
 class Window:
-    """One call into the coordinator code, with the request handled in it.
+    """One call into the coordinator code, with the request that the call has handled.
 
     `answer` is None for timers and for the end of a batch of queued requests.
     """
@@ -92,7 +92,7 @@ def stores(request: OffsetCommitRequest) -> bool:
 
 
 def joined(replies: Replies) -> set[str]:
-    """Return the ids of the members that these replies inform of the generation."""
+    """Return the ids of the members that learn the generation from these JoinGroup responses."""
     return {
         str(response.member_id)
         for reply, response in replies
@@ -101,7 +101,7 @@ def joined(replies: Replies) -> set[str]:
 
 
 def check_waiting(answer: Answer, replies: Replies) -> None:
-    """Check that a request without an immediate response has something to wait for."""
+    """Check that `judge` expects a request without an immediate response to wait."""
     verdict = answer.note.verdict
     if verdict is None or any(reply is answer for reply, _ in replies):
         return
@@ -138,7 +138,7 @@ def check(answer: Answer, response: Any, window: Window) -> None:
 
 
 def is_repeated(answer: Answer, window: Window) -> bool:
-    """Return whether the request being handled comes from the same member as a parked one."""
+    """Return whether the request being handled repeats a parked request of the same member."""
     now = window.answer
     if now is None or now is answer or type(now.request) is not type(answer.request):
         return False
@@ -148,7 +148,7 @@ def is_repeated(answer: Answer, window: Window) -> bool:
 
 
 def _check_late_error(answer: Answer, error: ErrorCode, window: Window) -> None:
-    """Check that an error for a parked request has a reason."""
+    """Check that an event explains the error of a request that was parked."""
     group, ask = window.group, answer.note
     assert group is not None
     if group.state is DEAD or error in window.shown:

@@ -295,7 +295,7 @@ class Crashing(Client):
     """Sometimes dies and restarts as a new process; a static member keeps its instance id."""
 
     def turn(self) -> None:
-        """Die, or act as before."""
+        """Sometimes become a new process; then act as before."""
         if self.rng.random() < 0.03:
             self.forget()
         super().turn()
@@ -305,13 +305,13 @@ class Zombie(Client):
     """Resumes with the state of a former life, as if nothing had happened."""
 
     def forget(self) -> None:
-        """Save one former life."""
+        """Remember member id and generation of a former life, then start over."""
         if getattr(self, "member_id", "") and self.generation >= 0:
             self.former = (self.member_id, self.generation)
         super().forget()
 
     def act(self) -> None:
-        """Sometimes act as the former life."""
+        """Sometimes send a request with the member id and generation of the former life."""
         former = getattr(self, "former", None)
         if former is None or self.rng.random() < 0.6:
             super().act()

@@ -1,7 +1,7 @@
 """Model clients of consumer groups: members of both protocols that reconcile, well or badly.
 
-A client counts its assigned partitions as owned after it has given up the revoked ones; the world
-compares this with the state of the broker.
+A client counts its assigned partitions as owned after it has given up the revoked partitions; the
+world compares the owned partitions with the state of the broker.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ConsumerClient(GroupClient):
         return matches or topic in self.topics
 
     def commit(self) -> None:
-        """Commit an offset of an owned partition, or of one that the client does not own."""
+        """Commit an offset of an owned partition, or of any other partition of the topics."""
         places = sorted(self.owned) or [(topic_id_of("one"), 0)]
         topic_id, partition = self.rng.choice(places)
         if self.rng.random() < 0.1:
@@ -110,7 +110,7 @@ class ConsumerClient(GroupClient):
 
 
 class Consumer(EpochMember, ConsumerClient):
-    """A member of the consumer protocol: revokes partitions, reports this, takes new ones."""
+    """A member of the consumer protocol: revokes partitions, reports this, gets new ones."""
 
     revoke_rate = 0.7
     """The probability per turn that the revoked partitions are given up."""
@@ -156,7 +156,7 @@ class Consumer(EpochMember, ConsumerClient):
             self.beat(has_all=True)
 
     def beat(self, *, has_all: bool) -> None:
-        """Send a heartbeat with every field, or only with the changed ones."""
+        """Send a heartbeat with every field, or only with the changed fields."""
         fields: dict[str, Any] = {"topic_partitions": None}
         if has_all or self.owned != self.reported:
             fields["topic_partitions"] = self.listed()
@@ -255,7 +255,7 @@ class Static(Consumer):
         super().__init__(world, name)
 
     def leave(self) -> None:
-        """Leave, mostly for a while only."""
+        """Leave the group, mostly only temporarily."""
         self.owned = set()
         self.send(self.world.rng.choice([LEAVING, LEAVING_FOR_A_WHILE, LEAVING_FOR_A_WHILE]))
 
@@ -268,7 +268,7 @@ class Hostile(Consumer):
     """
 
     def act(self) -> None:
-        """Lie, or act as before."""
+        """Send a false heartbeat, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -285,7 +285,7 @@ class Hostile(Consumer):
 
 
 class Classic(ConsumerClient):
-    """A member of the classic protocol; an eager one revokes everything before it rejoins."""
+    """A member of the classic protocol; an eager member revokes everything before it rejoins."""
 
     def __init__(self, world: GroupWorld, name: str) -> None:
         super().__init__(world, name)
@@ -301,7 +301,7 @@ class Classic(ConsumerClient):
         self.abandon()
 
     def abandon(self) -> None:
-        """Revoke everything and rejoin."""
+        """Give up all partitions and rejoin the group."""
         self.epoch = 0
         self.owned = set()
         self.is_synced = False
@@ -404,7 +404,7 @@ class Classic(ConsumerClient):
                 self.crash()
 
     def take_join(self, response: Any) -> None:
-        """Take the member id, the generation and, as the leader, the other members."""
+        """Take the member id, the generation and, as the leader, the members of the group."""
         error = E(response.error_code)
         if error is E.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -418,7 +418,7 @@ class Classic(ConsumerClient):
             self.led = {one.member_id: decode_subscription(one.metadata).topics for one in members}
 
     def take_sync(self, response: Any) -> None:
-        """Take the assignment."""
+        """Take the assignment from a SyncGroup response."""
         if response.error_code:
             self.take_error(E(response.error_code))
             return
@@ -432,14 +432,14 @@ class Classic(ConsumerClient):
             }
 
     def take_error(self, error: ErrorCode) -> None:
-        """Rejoin, as a new member if the broker no longer knows the member id."""
+        """Rejoin, as a new member if the broker does not know the member id any more."""
         if error in (E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID, E.GROUP_ID_NOT_FOUND):
             self.crash()
         elif error not in RETRY_ERRORS:
             self.abandon()
 
     def hear_nothing(self, request: Any) -> None:
-        """Rejoin."""
+        """Rejoin the group, because a request or its response was lost."""
         self.abandon()
 
 

@@ -1,10 +1,10 @@
 """A simulated life of one consumer group (KIP-848), with members of both protocols.
 
-Laws: no partition is owned by two members; a client counts as owned only what the broker also
-counts as its own; epochs never fall; every request gets one response, with the error that
-`consumer_judge` demands; a member is removed only for a reason, and does not stay without a
-session; a replay of the log gives the group; committed offsets stay. In the end, when all clients
-behave, every partition has one owner.
+Laws: no partition is owned by two members; the broker records every partition that a client owns;
+epochs never fall; every request gets one response, with the error that `consumer_judge` demands; a
+member is removed only for a reason, and does not stay without a session; a replay of the log gives
+the group; committed offsets stay. In the end, when all clients behave, every partition has one
+owner.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Revoking(NamedTuple):
 
 
 class ConsumerWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a consumer group, its clients and its broker."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -103,7 +103,7 @@ class ConsumerWorld(GroupWorld):
     # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Note the errors that `consumer_judge` allows for a request."""
+        """Return the errors that `consumer_judge` allows for a request."""
         request = answer.request
         is_loaded = group is not None and not group.is_new
         match request:
@@ -159,8 +159,8 @@ class ConsumerWorld(GroupWorld):
     def topic_is_deleted(self, name: str) -> None:
         """Make the classic members forget the topic.
 
-        Classic members know topics by name, and must not mistake a later topic of the same name for
-        the deleted one.
+        Classic members know topics by name, and must not mistake a later topic for a deleted topic
+        of the same name.
         """
         super().topic_is_deleted(name)
         for client in self._consumers():
@@ -182,7 +182,7 @@ class ConsumerWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         now_ms = self.broker.now_ms
         self.last_heard_ms = {}
         self.revoking = {}
@@ -197,7 +197,7 @@ class ConsumerWorld(GroupWorld):
     # Invariants
 
     def check(self) -> None:
-        """Check the world; a group of another kind must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, ConsumerGroup):
             self.before = set()
@@ -238,9 +238,11 @@ class ConsumerWorld(GroupWorld):
             targets |= places
 
     def _check_clients(self, group: ConsumerGroup) -> None:
-        """Check that a client at the current epoch owns only what the broker counts as its own.
+        """Check that the broker records all partitions that a client owns.
 
-        Deleted topics are exempt: the broker drops them when it translates ids to names.
+        Deleted topics are not checked, because the broker drops them when it translates ids to
+        names. Clients whose epoch is neither the current nor the previous epoch are not checked
+        either.
         """
         known = {topic_id_of(name) for name in self.broker.topics.counts}
         for client in self._consumers():
@@ -257,7 +259,7 @@ class ConsumerWorld(GroupWorld):
             yield client
 
     def _check_sessions(self, group: ConsumerGroup) -> None:
-        """Check that members go when their session expires, and never earlier without a reason."""
+        """Check that members are removed at their session's end, and earlier only for a reason."""
         now_ms = self.broker.now_ms
         for member_id, member in group.members.items():
             if member.classic is not None:
@@ -315,7 +317,7 @@ class ConsumerWorld(GroupWorld):
         self.clients = self.clients[: self.broker.settings.consumer_max_size]
 
     def check_end(self) -> None:
-        """Check that every subscribed partition has one owner, and that the owner knows it."""
+        """Check that every subscribed partition has one owner, which knows that it owns it."""
         group = self.broker.any_group
         assert group is not None, "the group is gone"
         assert group.member_count == len(self.clients), f"{group!r} has other members"
@@ -337,5 +339,5 @@ class ConsumerWorld(GroupWorld):
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> ConsumerWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     return play(ConsumerWorld, "consumer", seed, steps, trace)

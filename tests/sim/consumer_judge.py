@@ -81,7 +81,7 @@ def _knows_its_epoch(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
 
 
 def commit_error(group: Group | None, request: OffsetCommitRequest, version: int) -> Verdict | None:
-    """Return the error of all partitions of a commit; None if a classic group decides."""
+    """Return the error of all partitions of a commit; None if a classic group's rules apply."""
     if group is None or isinstance(group, GroupMetadata):
         return None
     assert isinstance(group, ConsumerGroup)
@@ -110,7 +110,7 @@ def commit_error(group: Group | None, request: OffsetCommitRequest, version: int
 
 
 def errors_of(response: Any) -> set[ErrorCode]:
-    """Return the errors of a heartbeat or commit response, without those of unknown topics."""
+    """Return the errors of a heartbeat or commit response, except the errors of unknown topics."""
     if not hasattr(response, "topics"):
         return {E(response.error_code)}
     errors = {E(one.error_code) for topic in response.topics for one in topic.partitions}

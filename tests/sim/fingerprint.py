@@ -21,7 +21,7 @@ OLDEST = -2
 
 
 class _Eyes:
-    """Normalizes ids, times and generations relative to each other."""
+    """Replaces ids by numbers, and times and generations by distances."""
 
     def __init__(self, now_ms: int, generation: int) -> None:
         self.now_ms = now_ms
@@ -43,7 +43,7 @@ class _Eyes:
         return None if generation < 0 else max(generation - self.base, OLDEST)
 
     def assignment(self, assignment: bytes) -> Hashable:
-        """`<generation>:<member id>`"""
+        """Return (age of the generation, number of the member id), or None if empty."""
         generation, _, member_id = assignment.decode().partition(":")
         return (self.generation(int(generation)), self.number(member_id)) if generation else None
 

@@ -92,10 +92,10 @@ class GroupClient(ABC):
 
     @abstractmethod
     def hear_nothing(self, request: Any) -> None:
-        """Handle a lost request or response."""
+        """Handle a request that got no response, because one of the two was lost."""
 
     def calm_down(self) -> None:
-        """From now on send only what the protocol demands, at every turn."""
+        """From now on send only requests that the protocol demands, at every turn."""
         self.patience, self.crash_rate = 1.0, 0.0
 
 
@@ -121,7 +121,7 @@ class EpochMember(GroupClient):
         """Send a heartbeat with the given epoch."""
 
     def lie(self, kind: type[ModernGroup], epochs: Sequence[int]) -> None:
-        """Send a heartbeat with another member's id, or an unknown one, and an unexpected epoch."""
+        """Send a heartbeat with another member's id or an unknown id, and an unexpected epoch."""
         own_id = self.member_id
         group = self.broker.any_group
         others = [one for one in group.members if one != own_id] if isinstance(group, kind) else []
@@ -134,7 +134,7 @@ class EpochMember(GroupClient):
 
 
 class GroupWorld(Watcher, ABC):
-    """The world of one seed. `step` does one thing and checks everything.
+    """The world of one seed. `step` lets one event happen and checks every invariant.
 
     Many worlds lack some kinds of `faults`, so that long quiet stretches occur as well.
     """
@@ -299,7 +299,7 @@ class GroupWorld(Watcher, ABC):
             self.epoch = 0
 
     def forget(self) -> None:
-        """Reload the broker from its log."""
+        """Handle a reload of the group from its log: all sessions start again."""
 
     def _append_error(self) -> ErrorCode:
         if self.rng.random() >= self.append_failure_rate:
@@ -332,7 +332,7 @@ class GroupWorld(Watcher, ABC):
         answer.note = self.expect(answer, self.broker.any_group)
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """Called after an append, which may have failed."""
+        """Note a failed append and its time."""
         if error is not E.NONE:
             self.has_failed = True
             self.failed_at_ms = self.broker.now_ms
@@ -343,12 +343,12 @@ class GroupWorld(Watcher, ABC):
         return self.broker.now_ms <= self.failed_at_ms + RETRY_MS
 
     def settled(self) -> None:
-        """Called when the records are replayed; the epoch may have risen."""
+        """Check the epoch of the group after records were replayed."""
         self._check_epoch(self.broker.any_group)
 
     @abstractmethod
     def expect(self, answer: Answer, group: Group | None) -> Any:
-        """Note the expected response, computed independently of the product."""
+        """Return the expected response, computed independently of the product."""
 
     def answered(self, answer: Answer) -> None:
         """Check a response as it is sent."""
@@ -359,7 +359,7 @@ class GroupWorld(Watcher, ABC):
 
     @abstractmethod
     def compare(self, answer: Answer) -> None:
-        """Compare a response with the expected one."""
+        """Compare a response with the expected response."""
 
     # Invariants
 
@@ -422,7 +422,7 @@ def play(
     steps: int,
     trace: Callable[[str], None] | None = None,
 ) -> W:
-    """Play `steps` steps, then heal the world and check that the group comes to rest."""
+    """Play `steps` steps, heal the world, check that the group comes to rest; return the world."""
     world = make(seed, trace)
     try:
         for _ in range(steps):

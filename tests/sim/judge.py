@@ -36,7 +36,7 @@ E = ErrorCode
 
 
 class Wait(Enum):
-    """The thing that a response waits for."""
+    """The event that a response waits for."""
 
     JOIN = "the end of the join phase"
     REPLACE = "the record of a static member's new id, or the end of the join phase"
@@ -70,7 +70,7 @@ class Facts(NamedTuple):
 
     @classmethod
     def of(cls, group: GroupMetadata | None) -> Facts:
-        """Return the facts of the group; None is a group that does not exist."""
+        """Return the facts of the group; `group` is None if the group does not exist."""
         if group is None:
             return cls(False, EMPTY, 0, {}, frozenset(), None, None, None, 0)
         membership = group.membership
@@ -105,7 +105,7 @@ class Facts(NamedTuple):
 
 
 def judge(facts: Facts, request: Any, version: int, settings: GroupSettings) -> Verdict | None:
-    """Return the expected response to the whole request; None if it is not judged here."""
+    """Return the expected response to the request; None if `judge` does not cover its API."""
     if isinstance(request, OffsetCommitRequest):
         return _commit(facts, request, version)
     if not isinstance(

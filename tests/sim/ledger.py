@@ -1,4 +1,4 @@
-"""The log against the responses: the replay law, and acknowledged commits that must not be lost.
+"""Compares the log with the responses: the replay law, and acknowledged commits.
 
 The ledger replays every record, as it is appended, into a group of its own. An acknowledged commit
 must stay until a tombstone removes it, and a tombstone needs a reason.
@@ -31,7 +31,7 @@ Place = tuple[str, int]
 class Ledger:
     """The ledger of one broker: `shadow` is the replayed group, `stored` the acknowledged commits.
 
-    Where responses wait for a sync, a record may be in the log but not yet acknowledged.
+    If responses wait for a sync, a record may be in the log but not yet acknowledged.
     """
 
     def __init__(self, broker: OneGroupBroker) -> None:
@@ -62,7 +62,7 @@ class Ledger:
         return self.shadow.recorded
 
     def answered(self, answer: Answer) -> None:
-        """Record acknowledged commits; compare fetched offsets."""
+        """Record the acknowledged commits of a response, or compare its fetched offsets."""
         if self.broker.flushes:
             self._is_answering = True
             self.catch_up()

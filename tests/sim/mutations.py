@@ -71,7 +71,7 @@ def module_path(bug: Bug) -> Path:
 
 
 def stage(directory: Path, bug: Bug | None) -> None:
-    """Copy the packages into `directory` with the bug in one; link everything else."""
+    """Copy the packages into `directory`, put the bug into its module, link all other files."""
     for package in COPIED:
         shutil.copytree(ROOT / package, directory / package)
     for name in LINKED:
@@ -83,7 +83,7 @@ def stage(directory: Path, bug: Bug | None) -> None:
 
 
 def try_bug(bug: Bug) -> Result:
-    """Return what detects a bug: a seed, or else a small world, or else a unit test."""
+    """Return the seed, or else the small world, or else the unit test that detects a bug."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
@@ -99,7 +99,7 @@ def try_bug(bug: Bug) -> Result:
 
 
 def check_health() -> None:
-    """Check that all tests pass without a bug: otherwise every bug would seem detected."""
+    """Check that all tests pass without a bug; if a test failed, every bug would seem detected."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         directory = Path(name)
         stage(directory, None)
@@ -131,7 +131,10 @@ def _keep(results: Sequence[Result]) -> None:
 
 
 def _known(directory: Path, bug: Bug) -> tuple[str | None, str]:
-    """Return whether the seed or test that detected a bug last time detects the bug again."""
+    """Return how the seed or test that detected a bug last time detects the bug again.
+
+    Returns (seed or test, error), or (None, "") if the bug is not detected.
+    """
     killer = _killers().get(bug.name, "")
     if killer.isdecimal():
         return _simulate(directory, bug.world, f"{killer}-{killer}")
@@ -206,7 +209,7 @@ def try_all(bugs: Sequence[Bug], jobs: int) -> list[Result]:
 
 
 def main() -> int:
-    """Try every bug, or those whose name contains the given word; return 1 if one survives."""
+    """Try every bug, or the bugs whose names contain the given word; return 1 if one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.mutations", description=__doc__)
     parser.add_argument("word", nargs="?", default="", help="only bugs whose name contains it")
     parser.add_argument("--keep", action="store_true", help="record what caught each of them")

@@ -46,7 +46,7 @@ ALONE_MS = 100
 
 
 class Seen(NamedTuple):
-    """A member at the referee's last look."""
+    """The state of a member after the last call into the coordinator code."""
 
     is_static: bool
     waits_for_join: bool
@@ -84,7 +84,7 @@ class Initial:
 
 
 class Referee(Watcher):
-    """Keeps the books of one broker's group."""
+    """Records the expected state of one broker's group, and compares it with the group."""
 
     def __init__(self, broker: OneGroupBroker) -> None:
         self.broker = broker
@@ -92,7 +92,7 @@ class Referee(Watcher):
         self.forget()
 
     def forget(self) -> None:
-        """Reset the books, for another group or for none."""
+        """Forget the expected state: the next group is another group, or there is none."""
         self.group: GroupMetadata | None = None
         self.generation = 0
         self.sessions: dict[str, int] = {}
@@ -141,29 +141,29 @@ class Referee(Watcher):
         answer.note = ask
 
     def refused(self, answer: Answer, response: Message) -> None:
-        """Check a response that needed no group."""
+        """Check a response that the coordinator sent without passing the request to the group."""
         answers.check(answer, response, Window(None, answer, [], set(), self.assignment_of))
 
     def handled(self, answer: Answer) -> None:
-        """Compare the books after the group has handled a request."""
+        """Compare the group with the expected state after the group has handled a request."""
         self.group = self.broker.group
         self._look(answer)
 
     def timers_ran(self) -> None:
-        """Compare the books after timers have run."""
+        """Compare the group with the expected state after timers have run."""
         self._look(None, timers=True)
         group, now_ms = self.broker.group, self.broker.now_ms
         assert group is not None
         assert (next_deadline_ms(group.purgatory) or now_ms + 1) > now_ms, "a timer does not run"
 
     def settled(self) -> None:
-        """Compare the books at the end of a batch of queued requests."""
+        """Compare the group with the expected state after a batch of queued requests."""
         self._look(None)
         self.failures = set()
         self.looked_at = 0  # the broker now sends the responses of this batch
 
     def appended(self, records: Sequence[CoordinatorRecord], error: ErrorCode) -> None:
-        """Check that the assignments in the log are those of the generation's leader."""
+        """Check that the assignments in the log are those that the generation's leader sent."""
         if error is not E.NONE:
             self.failures.add(error)
             return
@@ -192,7 +192,7 @@ class Referee(Watcher):
             self.join_ends_ms = self.broker.now_ms + wait_ms
 
     def loading(self, group: GroupMetadata) -> None:
-        """Reset the books before the group is loaded from its log."""
+        """Forget the expected state before the group is loaded from its log."""
         self.forget()
         self.group = group
         recorded = group.recorded
@@ -219,7 +219,7 @@ class Referee(Watcher):
     # Bookkeeping
 
     def _look(self, answer: Answer | None, *, timers: bool = False) -> None:
-        """Update the books after a call into the coordinator code, and compare."""
+        """Update the expected state after a call into the coordinator code, and compare."""
         group, broker = self.broker.group, self.broker
         self.join_time_is_up = timers and self.join_ends_ms <= broker.now_ms
         assert group is not None
@@ -254,7 +254,7 @@ class Referee(Watcher):
         self.were_awaited = set(self.awaited)
 
     def _take_in(self, group: GroupMetadata, answer: Answer, member_id: str) -> None:
-        """Record the direct effects of a request."""
+        """Update the expected state with the direct effects of a request."""
         request, ask, now_ms = answer.request, answer.note, self.broker.now_ms
         member = group.membership.members.get(member_id)
         match request:
@@ -384,7 +384,7 @@ class Referee(Watcher):
     def _compare_leader(self, group: GroupMetadata, joined: set[str]) -> None:
         """Check that the leader stays as long as possible, and who succeeds the leader.
 
-        The longest-standing member must succeed a leader that is gone.
+        The longest-standing member must succeed a leader that has left.
         """
         members, leader = group.membership.members, group.membership.leader_id
         if self.leader in members:

@@ -42,7 +42,7 @@ class UnreliablePersister(LocalSharePersister):
         batches: Sequence[StateBatch],
         done: Callable[[ErrorCode], None],
     ) -> None:
-        """Write, or fail before or after it."""
+        """Write the state, or fail before or after the write."""
         if self.fails():
             if len(batches) % 2:
                 done(E.COORDINATOR_NOT_AVAILABLE)
@@ -107,7 +107,7 @@ class DurableShareBroker(ShareRequests, ShareStateBroker):
         self.answers.append((sent, self.clock.time_ms))
 
     def produced(self, index: int, count: int) -> str | None:
-        """Append a batch; return the error of a failure."""
+        """Append a batch; return the error message of a failed append, or None."""
         try:
             self.produce(TOPIC, count, index=index)
         except StorageError as error:

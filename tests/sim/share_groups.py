@@ -144,14 +144,14 @@ class Reader:
         world.broker.share_partitions.disconnected(connection)
 
     def begin_anew(self) -> None:
-        """Start over without a session."""
+        """Start over without a share session."""
         self.connection = Client()
         self.epoch = 0
         self.held = {}
         self.asked = None
 
     def listen(self, asked: Ask) -> None:
-        """Take the response."""
+        """Take the response to a request."""
         world = self.world
         self.asked = None
         (response,) = asked.call.replies
@@ -181,7 +181,7 @@ class Reader:
 
 
 class ShareWorld:
-    """The world of one seed: the broker, its members, and the records they have seen."""
+    """The world of one seed: the broker, its members, and the records that they have received."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = rng = Random(seed)
@@ -323,7 +323,7 @@ class ShareWorld:
         self._expire(self.now_ms)
 
     def _expire(self, now_ms: int) -> None:
-        """Expire locks."""
+        """Drop the expected holders of records whose acquisition lock has expired."""
         expired = [place for place, one in self.held.items() if one.deadline_ms <= now_ms]
         for place in expired:
             del self.held[place]
@@ -358,7 +358,7 @@ class ShareWorld:
         reader.held[place] = count
 
     def is_taken(self, reader: Reader, sent_ms: int, said: Said, error: ErrorCode) -> None:
-        """Handle the response to the acknowledgement of a range."""
+        """Update the expected records after the response to the acknowledgement of a range."""
         _, index, first, last, types = said
         if error is not E.NONE:
             for offset in range(first, last + 1):
@@ -404,7 +404,7 @@ class ShareWorld:
                 self.accepted.add(place)
 
     def said_of(self, name: str, place: Place) -> int | None:
-        """Return the unanswered acknowledgement of a held record."""
+        """Return the acknowledge type of a held record in the pending request, or None."""
         (asked,) = (one.asked for one in self.readers if one.name == name)
         for _, index, first, last, types in () if asked is None else asked.said:
             if index == place[0] and first <= place[1] <= last:
@@ -412,7 +412,7 @@ class ShareWorld:
         return None
 
     def nobody_knows(self, said: tuple[Said, ...]) -> None:
-        """Handle acknowledgements that got no response."""
+        """Note that records may be done, because their acknowledgements got no response."""
         for _, index, first, last, types in said:
             for offset in range(first, last + 1):
                 kind = types if isinstance(types, int) else types[offset - first]
@@ -491,7 +491,7 @@ def in_short(response: Any) -> str:
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> ShareWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     world = ShareWorld(seed, trace)
     try:
         for _ in range(steps):

@@ -1,13 +1,13 @@
 """A simulated life of the members of one share group (KIP-932): epochs, assignments, sessions.
 
-The records they read belong to another simulation, `share_groups`. The share coordinator, which
+The simulation `share_groups` covers the records that members read. The share coordinator, which
 initializes the state of partitions, is sometimes late or answers with an error.
 
 Laws: every heartbeat gets one response, with the right error; a member is told its assignment, and
-is assigned only partitions of subscribed topics with initialized state; epochs never fall; a member
-is removed only for a reason, and does not stay without a session; a replay of the log gives the
-group. In the end, when all clients behave, every member has reached the epoch of the group, and
-every partition of a subscribed topic is assigned to a subscriber.
+is assigned only partitions of subscribed topics with initialized state; epochs never fall; a
+member is removed only for a reason, and does not stay without a session; a replay of the log gives
+the group. In the end, when all clients behave, every member has reached the epoch of the group,
+and every partition of a subscribed topic is assigned to a subscriber.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Hostile(Sharer):
     """Sends heartbeats with the ids of other members at odd epochs."""
 
     def act(self) -> None:
-        """Lie, or act as before."""
+        """Send a false heartbeat, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -151,7 +151,7 @@ class Expected(NamedTuple):
 
 
 class ShareMembersWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a share group, its members and its broker."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, trace, _settings, TOPICS)
@@ -203,7 +203,7 @@ class ShareMembersWorld(GroupWorld):
         self.broker.settle()
 
     def _change_topics(self) -> None:
-        """Change the topics, and tell the share coordinator about deleted ones."""
+        """Change the topics, and tell the share coordinator about deleted topics."""
         if self.broker.is_coordinator:
             super()._change_topics()
 
@@ -245,7 +245,7 @@ class ShareMembersWorld(GroupWorld):
             assert described.error_code == E.GROUP_ID_NOT_FOUND, "a group that is none"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         group = self.broker.any_group
         members = group.members if isinstance(group, ShareGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
@@ -254,7 +254,7 @@ class ShareMembersWorld(GroupWorld):
     # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Note the expected error, by the rules of KIP-932."""
+        """Return the expected error, by the rules of KIP-932."""
         request = answer.request
         if not isinstance(request, ShareGroupHeartbeatRequest):
             return None
@@ -340,7 +340,7 @@ class ShareMembersWorld(GroupWorld):
         self.before, self.may_go = set(group.members), set()
 
     def check(self) -> None:
-        """Check the world; a group that is gone must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, ShareGroup):
             self.before = set()
@@ -372,5 +372,5 @@ class ShareMembersWorld(GroupWorld):
 def run(
     seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None
 ) -> ShareMembersWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     return play(ShareMembersWorld, "share-members", seed, steps, trace)

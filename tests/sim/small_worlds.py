@@ -1,8 +1,8 @@
 """Small worlds, explored completely: two or three members, every order of events up to a depth.
 
-The random simulation plays long sequences; this one plays all short ones. States that differ only
-in names, absolute times or the absolute generation count as one and are explored once. `python -m
-tests.sim.small_worlds --depth 6`; see docs/simulation.md.
+The random simulation plays long sequences; small worlds play all short sequences. States that
+differ only in names, absolute times or the absolute generation count as one state and are explored
+once. The command is `python -m tests.sim.small_worlds --depth 6`; see docs/simulation.md.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ WORLDS: dict[str, Setting] = {
 
 
 class SmallWorld:
-    """One world along a path of events."""
+    """A small world after a sequence of events."""
 
     def __init__(self, setting: Setting, say: Callable[[str], None] | None = None) -> None:
         self.broker = OneGroupBroker(
@@ -239,7 +239,7 @@ def _try(name: str, world: SmallWorld, path: Path, event: str) -> None:
 
 
 def main() -> None:
-    """Explore all worlds, or one, or show one path."""
+    """Explore all worlds or one world, or show one path."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.small_worlds", description=__doc__)
     parser.add_argument("--depth", type=int, default=DEFAULT_DEPTH, help="how many events")
     parser.add_argument("--world", choices=list(WORLDS), help="only this one")

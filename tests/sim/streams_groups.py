@@ -76,7 +76,7 @@ def _tasks(by_subtopology: Any) -> set[Task]:
 
 
 class Thread(EpochMember):
-    """One thread of a process: closes tasks, reports this, and then opens others."""
+    """One thread of a process: closes tasks, reports this, and then opens new tasks."""
 
     revoke_rate = 0.7
     world: StreamsWorld
@@ -194,7 +194,7 @@ class Lagging(Thread):
 
 
 class Crashing(Thread):
-    """Sometimes dies."""
+    """Sometimes dies and is replaced by a new process."""
 
     crash_rate = 0.04
 
@@ -207,7 +207,7 @@ class Hostile(Thread):
     """
 
     def act(self) -> None:
-        """Lie, or act as before."""
+        """Send a false heartbeat, or act as before."""
         if self.patience == 1.0 or self.rng.random() < 0.5:
             super().act()
             return
@@ -233,7 +233,7 @@ class Closing(NamedTuple):
 
 
 class StreamsWorld(GroupWorld):
-    """The world of one seed."""
+    """The world of one seed: a streams group, its threads and its broker."""
 
     topics_grow = False  # a real application would need a reset after its topics grew
 
@@ -257,7 +257,7 @@ class StreamsWorld(GroupWorld):
     # Requests and responses
 
     def expect(self, answer: Answer, group: Group | None) -> Expected | None:
-        """Note the expected error, by the rules of KIP-1071."""
+        """Return the expected error, by the rules of KIP-1071."""
         request = answer.request
         if not isinstance(request, StreamsGroupHeartbeatRequest):
             return None
@@ -331,7 +331,7 @@ class StreamsWorld(GroupWorld):
             assert len(described.members) == len(group.members), "StreamsGroupDescribe"
 
     def forget(self) -> None:
-        """Restart all sessions."""
+        """Restart all sessions, because the broker has loaded the group again."""
         group = self.broker.any_group
         members = group.members if isinstance(group, StreamsGroup) else ()
         self.last_heard_ms = dict.fromkeys(members, self.broker.now_ms)
@@ -379,7 +379,10 @@ class StreamsWorld(GroupWorld):
             targets |= places
 
     def _check_clients(self, group: StreamsGroup) -> None:
-        """Check that a client at the current epoch runs only what the broker counts as its own."""
+        """Check that the broker records all active tasks that a client runs.
+
+        Clients whose epoch is neither the current nor the previous epoch are not checked.
+        """
         for client in self._threads():
             current = group.currents.get(client.member_id)
             if current is None or client.epoch not in (current.epoch, current.previous_epoch):
@@ -389,7 +392,7 @@ class StreamsWorld(GroupWorld):
                 assert client.active <= held, f"{client.name} runs {client.active - held}"
 
     def _check_sessions(self, group: StreamsGroup) -> None:
-        """Check that members go when their session expires, and never earlier without a reason."""
+        """Check that members are removed at their session's end, and earlier only for a reason."""
         now_ms = self.broker.now_ms
         for member_id in group.members:
             heard_ms = self.last_heard_ms.setdefault(member_id, now_ms)
@@ -415,7 +418,7 @@ class StreamsWorld(GroupWorld):
         self.closing = closings
 
     def check(self) -> None:
-        """Check the world; a group of another kind must not track members."""
+        """Check every invariant; forget the former members if the group has changed its kind."""
         super().check()
         if not isinstance(self.broker.any_group, StreamsGroup):
             self.before = set()
@@ -456,5 +459,5 @@ class StreamsWorld(GroupWorld):
 
 
 def run(seed: int, steps: int = STEPS, trace: Callable[[str], None] | None = None) -> StreamsWorld:
-    """Play one seed. Raises AssertionError when an invariant is violated."""
+    """Play one seed and return its world. Raises AssertionError for a violated invariant."""
     return play(StreamsWorld, "streams", seed, steps, trace)

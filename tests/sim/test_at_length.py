@@ -1,4 +1,4 @@
-"""Long runs of the simulation: hundreds of seeds, small worlds to depth 5, the slow bugs."""
+"""Long runs of the simulation: hundreds of seeds, and small worlds to depth 5."""
 
 import pytest
 

@@ -19,7 +19,7 @@ KINDS = {
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_every_bug_fits_into_the_code(bug: Bug) -> None:
-    """A module contains the fragment of its bug once."""
+    """The fragment of each bug occurs exactly once in its module."""
     source = (ROOT / module_path(bug)).read_text(encoding="utf-8")
     assert broken(source, bug) != source
 
@@ -39,7 +39,7 @@ def test_every_bug_is_detected(bug: Bug) -> None:
 
 
 def test_each_simulation_has_enough_bugs() -> None:
-    """No two bugs have the same name."""
+    """No two bugs have the same name, and each simulation has its least number of bugs."""
     assert len({bug.name for bug in BUGS}) == len(BUGS)
     for world, least in KINDS.items():
         assert sum(bug.world == world for bug in BUGS) >= least

@@ -7,7 +7,7 @@ from tests.sim.small_worlds import DEFAULT_DEPTH, WORLDS, SmallWorld, explore
 
 
 def follow(name: str, path: str) -> SmallWorld:
-    """Return a world after some events."""
+    """Return a world after the events of `path`."""
     world = SmallWorld(WORLDS[name])
     for event in path.split():
         world.go(event)
@@ -30,7 +30,7 @@ def test_every_order_of_events_is_right(name: str) -> None:
     ],
 )
 def test_what_makes_no_difference(one: str, other: str) -> None:
-    """Names, absolute times, offsets and the absolute generation do not change the fingerprint."""
+    """Worlds that differ only in names, absolute times or generations have one fingerprint."""
     worlds = [follow("two in a stable group", path) for path in (one, other)]
     assert fingerprint(worlds[0]) == fingerprint(worlds[1])
 

@@ -68,7 +68,7 @@ class Transaction:
         self.commits: bool | None = None
 
     def all_values(self) -> set[bytes]:
-        """The acknowledged values."""
+        """The values that the transaction wrote to any partition."""
         return {value for values in self.values.values() for value in values}
 
     def end(self, commits: bool | None) -> None:

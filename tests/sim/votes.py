@@ -1,4 +1,4 @@
-"""The results of the members' protocols, computed in the simplest way."""
+"""Protocol votes and subscriptions of a group, computed in the simplest way."""
 
 from __future__ import annotations
 

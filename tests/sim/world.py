@@ -50,7 +50,7 @@ WELL_BEHAVED = [Client, Client, Client, Slow, Standalone]
 
 
 class World:
-    """The world of one seed. `step` does one thing and checks everything."""
+    """The world of one seed. `step` lets one event happen and checks every invariant."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = rng = Random(seed)
@@ -322,7 +322,7 @@ class World:
     # Invariants
 
     def _answered(self, answer: Answer) -> None:
-        """Check responses as they are sent."""
+        """Check a response as it is sent."""
         self._say(f"    -> {show(answer.response)}")
         self.ledger.answered(answer)
         response: Any = answer.response
@@ -384,7 +384,7 @@ class World:
 
 
 def run(seed: int, steps: int, trace: Callable[[str], None] | None = None) -> World:
-    """Play `steps` steps, then heal the world and check that the group comes to rest."""
+    """Play `steps` steps, heal the world, check that the group comes to rest; return the world."""
     world = World(seed, trace)
     try:
         for _ in range(steps):

@@ -60,7 +60,7 @@ class GroupApi(Generic[Q, A]):
       a write saves nothing.
     - `sees_deadlines`: due timers run before the request, unless the request names a member, so
       that an administrator does not see members whose sessions have expired.
-    - `error_while_loading` differs from the default only for Heartbeat.
+    - `error_while_loading` is the error while the group is loaded; Heartbeat overrides it.
     """
 
     request_type: type[Q]
@@ -83,7 +83,7 @@ class GroupApi(Generic[Q, A]):
 
 
 def has_group_id(request: GroupRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id, which only the classic protocol allows."""
+    """Return INVALID_GROUP_ID for an empty group id, which only the classic protocol allows."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 

@@ -63,7 +63,7 @@ class Reply(ABC, Generic[Response]):
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The producer of a transaction."""
+    """The producer id and epoch of a transaction."""
 
     producer_id: int
     producer_epoch: int

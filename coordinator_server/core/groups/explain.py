@@ -134,7 +134,7 @@ class LateCause(NamedTuple):
 
 
 class Rejoin(NamedTuple):
-    """A member's join; `after_ms` counts from the start of the rebalance."""
+    """A member's join, `after_ms` milliseconds after the start of the rebalance."""
 
     after_ms: int
     group_instance_id: str | None
@@ -155,7 +155,7 @@ class Dropped(NamedTuple):
 
     @classmethod
     def of(cls, why: Absence, member: NamedMember) -> Dropped:
-        """Return `member` as a dropped member."""
+        """Return the Dropped entry of `member`, with the reason `why`."""
         instance_id = member.group_instance_id
         return cls(why, member.member_id, instance_id, member.client_id, member.client_host)
 
@@ -238,7 +238,10 @@ class Rebalance:
             self._rejoin(cause, 0)
 
     def member_joined(self, cause: Cause, now_ms: int) -> None:
-        """Record a member that waits in JoinGroup; an unexpected member is also a further cause."""
+        """Record a member that waits in JoinGroup.
+
+        A join that is not a mere rejoin is also recorded as a further cause of the rebalance.
+        """
         after_ms = now_ms - self.started_ms
         if cause.trigger not in _BY_REJOINING:
             self.also.append(LateCause(cause, after_ms))

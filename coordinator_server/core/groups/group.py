@@ -144,9 +144,10 @@ class Group(ABC):
         """
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Return the error if this member may not fetch offsets, or NONE; a None id is no member.
+        """Return the error if the member may not fetch offsets, or NONE.
 
-        Source: Group.validateOffsetFetch. Consumer and streams groups override this method.
+        `member_id` is None for a client that is not a member. Source: Group.validateOffsetFetch.
+        Consumer and streams groups override this method.
         """
         return ErrorCode.NONE
 
@@ -188,7 +189,10 @@ class Group(ABC):
     # Time
 
     def next_look_ms(self) -> int | None:
-        """Return when to call `expire_timers` (possibly too early), or None without timers."""
+        """Return the time (ms) at which to call `expire_timers`, or None without timers.
+
+        The time can be earlier than the first deadline.
+        """
         return self.purgatory.next_look_ms()
 
     def expire_timers(self, now_ms: int, effects: Effects) -> Steps | None:

@@ -1,8 +1,8 @@
 """Dispatch by kind of group: conversion, load and unload.
 
 The modules of a kind are imported when the first group of that kind appears: a broker with only
-classic groups never loads the others. The modules of the kinds do not import this module: groups
-reach it through their environment.
+classic groups never loads the modules of other kinds. The modules of the kinds do not import this
+module: groups reach it through their environment.
 """
 
 from __future__ import annotations

@@ -274,7 +274,7 @@ def _topic_offsets(
 def _response(
     request: OffsetCommitRequest, too_long: Collection[Place]
 ) -> Generator[None, None, OffsetCommitResponse]:
-    """Build the response; only partitions with too long metadata get an error."""
+    """Build the response; partitions whose metadata is too long get an error."""
     response = OffsetCommitResponse()
     built = 0
     for topic_index, topic in enumerate(request.topics):

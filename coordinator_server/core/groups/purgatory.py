@@ -82,7 +82,7 @@ class Purgatory(Generic[G]):
         """Return when to check for expired operations; None without operations.
 
         The time is the earliest deadline, or an earlier time if a deadline was extended. A check
-        that is too early finds no expired operation; the caller then calls this again.
+        that is too early finds no expired operation; the caller then calls this method again.
         """
         heap = self._heap
         while heap:

@@ -50,8 +50,8 @@ class OffsetRecords:
     """The offset records of one commit; iterating yields (key, value) pairs.
 
     `topics` holds (topic, offsets by partition) in record order; a topic may occur more than once.
-    With a `layout`, `topics` are those of the layout, and no offset has metadata or an expiry. For
-    a large commit, `make_pairs` builds the pairs in advance, in steps.
+    With a `layout`, `topics` are the topics of the layout, and no offset has metadata or an
+    expiry. For a large commit, `make_pairs` builds the pairs in advance, in steps.
     """
 
     __slots__ = ("_count", "_pairs", "group_id", "layout", "topics")

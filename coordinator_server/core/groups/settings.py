@@ -1,6 +1,6 @@
-"""The settings of the core, and GroupEnvironment: what groups need from outside the core.
+"""The settings of the core, and GroupEnvironment: the functions that groups call outside it.
 
-The settings are plain values, passed in by the shell.
+The settings are plain values; `coordinator` passes them to the core.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class GroupSettings(NamedTuple):
     """Broker settings of groups, with Kafka's defaults; times in milliseconds.
 
     `new_member_join_timeout_ms` is a constant in Kafka, not a setting: the longest time that a new
-    member may wait in JoinGroup before it is removed. The prefix `consumer_` marks settings of
-    consumer groups (KIP-848), `share_` and `streams_` those of share and streams groups; group
-    configs override some of them. `protocols` are the enabled group protocols.
+    member may wait in JoinGroup before it is removed. The prefixes `consumer_` (KIP-848), `share_`
+    and `streams_` mark settings of consumer, share and streams groups; group configs override some
+    of them. `protocols` are the enabled group protocols.
     """
 
     min_session_timeout_ms: int = 6_000

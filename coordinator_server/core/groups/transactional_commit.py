@@ -34,7 +34,7 @@ class TransactionalCommit(NamedTuple):
 
 
 def validate(request: TransactionalCommit, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id, which is valid for plain commits but not here."""
+    """Return INVALID_GROUP_ID for an empty group id, which only plain commits may have."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 

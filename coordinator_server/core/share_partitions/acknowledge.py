@@ -200,7 +200,7 @@ class _AcknowledgeRequest:
             yield None, 0
 
     def _change(self, batch: InFlightBatch, run: Run, kind: int) -> Refusal | None:
-        """Change the state of an acquired run to match its acknowledge type; return the refusal."""
+        """Apply an acknowledge type to an acquired run; return the refusal, or None."""
         partition, settings = self._partition, self._settings
         if kind == AcknowledgeType.RENEW:
             if not settings.renew_acknowledge_enable:

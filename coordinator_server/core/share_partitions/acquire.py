@@ -106,9 +106,10 @@ class _Acquisition:
         self.count = 0
 
     def limit(self, fetch_offset: int, max_records: int) -> bool:
-        """Set the last offset and the number of records to acquire; return whether there are any.
+        """Set the last offset and the number of records to acquire.
 
-        At the in-flight limit, only records that are already in flight can be acquired again.
+        Returns whether any record can be acquired. At the in-flight limit, only records that are
+        already in flight can be acquired again.
         """
         partition = self._partition
         self._last = self._fetched.last_offset
@@ -255,7 +256,7 @@ class _Acquisition:
         return acquired
 
     def _acquire_run(self, batch: InFlightBatch, run: Run) -> None:
-        """Acquire a run as one range; adjacent available runs always differ."""
+        """Acquire a run as one range; no merging is needed, because adjacent runs differ."""
         run.to(RecordState.ACQUIRED, self._member_id)
         run.delivery_count += 1
         self._partition.lock(batch, run, self._now_ms, self._settings.record_lock_duration_ms)
@@ -295,7 +296,10 @@ class _Acquisition:
         self.count += last - first + 1
 
     def _cut(self, first: int, last: int) -> list[AcquiredRange]:
-        """Cut the offsets at batch boundaries into ranges of at least the requested size."""
+        """Split the offsets at batch boundaries into ranges of at least `batch_size` offsets.
+
+        The last range can be smaller. With a strict record limit, the result is one range.
+        """
         ranges: list[AcquiredRange] = []
         batch_size = self._batch_size
         if not self._is_record_limit and last - first + 1 > batch_size:
@@ -315,7 +319,7 @@ class _Acquisition:
         self._partition.in_flight.add(batch)
 
     def _leave_rest(self, first: int, last: int) -> AcquiredRange:
-        """Make the records after `last` in the batch at `first` available again."""
+        """Make the records after `last` available again; return the range up to `last`."""
         batch = self._partition.in_flight.floor(first)
         assert batch is not None, first
         rest = batch.cover(last + 1, batch.last_offset)[0]
@@ -327,7 +331,7 @@ class _Acquisition:
 
 
 def without(ranges: list[AcquiredRange], left_out: list[tuple[int, int]]) -> list[AcquiredRange]:
-    """Return `ranges` without the offsets of `left_out`; both are ascending."""
+    """Return `ranges` without the offsets of `left_out`; both lists are ascending."""
     remaining: list[AcquiredRange] = []
     index = 0
     for first, last, delivery_count in ranges:

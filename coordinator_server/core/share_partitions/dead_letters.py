@@ -67,7 +67,7 @@ class QueueOutcome(NamedTuple):
 
 
 def cause_of(letters: DeadLetters) -> LetterCause:
-    """Return why these records were given up."""
+    """Return the cause of the dead letters: rejected, or at the delivery limit."""
     return LetterCause.REJECTED if letters.is_rejected else LetterCause.DELIVERY_LIMIT
 
 

@@ -92,7 +92,7 @@ class Run:
         return self.state in TERMINAL_STATES and self.undo is None
 
     def cut(self, offset: int) -> Run:
-        """Keep the offsets below `offset`; return a run with the rest."""
+        """Keep the offsets below `offset`; return a run with the remaining offsets."""
         rest = Run(offset, self.last, self.state, self.delivery_count, self.member_id)
         rest.lock, rest.undo = self.lock, self.undo
         self.last = offset - 1
@@ -141,7 +141,7 @@ class Run:
             self.state, self.member_id, _ = undo
 
     def archive(self) -> None:
-        """Archive the records in any state: they are gone from the log, or not to be delivered."""
+        """Archive the records in any state, because they are deleted or must not be delivered."""
         self.state = RecordState.ARCHIVED
         self.member_id = NO_MEMBER
         self.undo = None
@@ -157,8 +157,7 @@ class Run:
 class InFlightBatch:
     """One batch: `first_offset` to `last_offset`, in runs without gaps.
 
-    `by_offset` is set once a part was treated differently, so that the batch has no state as a
-    whole.
+    `by_offset` is set once a part was treated differently; the batch then has no common state.
     """
 
     __slots__ = ("by_offset", "first_offset", "last_offset", "runs")
@@ -209,7 +208,7 @@ class InFlightBatch:
         return pieces[begin : len(pieces) - (pieces[-1].last > last)]
 
     def merge(self, first: int, last: int) -> None:
-        """Merge equal runs in the range and beside it."""
+        """Merge adjacent equal runs in the range and at its ends."""
         runs = self.runs
         if len(runs) == 1:
             return
@@ -293,9 +292,10 @@ class InFlightBatches:
         return batch is not None and batch.run_at(offset).is_done
 
     def last_done(self, start_offset: int, gap_start_offset: int | None) -> tuple[int, int]:
-        """Return the end of the leading done records (-1 without any), and their number.
+        """Return the last offset of the leading done records, or -1, and the number of them.
 
-        Only offsets from `start_offset` on are counted.
+        Only offsets from `start_offset` on are counted. Batches that reach `gap_start_offset` are
+        not examined.
         """
         last_done, done_count = -1, 0
         for batch in self._batches:
@@ -320,8 +320,9 @@ class InFlightBatches:
 class GivenUpRecords(NamedTuple):
     """Offsets that are not delivered again, and the last member that acquired them.
 
-    They reached the delivery limit, or were `rejected` in a group with a dead letter queue. `queue`
-    is the topic of the queue, `queue_error` the reason why the records are not in the queue.
+    The records reached the delivery limit, or were `rejected` in a group with a dead letter queue.
+    `queue` is the topic of the queue, `queue_error` the reason why the records are not in the
+    queue.
     """
 
     first: int
@@ -363,7 +364,7 @@ class Transition:
         """The dead letters to send once the changes are written."""
 
     def add(self, batch: InFlightBatch, run: Run) -> None:
-        """Add a run that has begun its change."""
+        """Add a run whose change has begun but is not written."""
         self.changes.append((batch, run.first, run.last, run.state))
         add_state(self.state_batches, run)
 
@@ -381,7 +382,7 @@ class Transition:
 
 
 def add_state(state_batches: list[StateBatch], run: Run) -> None:
-    """Add the state of a run to the batches to write."""
+    """Append the state of a run to `state_batches`, or extend an adjacent equal batch."""
     first, last, state, delivery_count = run.first, run.last, int(run.state), run.delivery_count
     before = state_batches[-1] if state_batches else None
     if before is not None and before[1:] == (first - 1, state, delivery_count):

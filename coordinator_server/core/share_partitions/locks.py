@@ -1,9 +1,9 @@
 """AcquisitionLocks: the acquisition locks of a share partition, by deadline.
 
-A consumer must acknowledge acquired records before the lock expires. A lock covers the records that
-one member acquired together and has not acknowledged. The heap entry of a lock without records is
-dead, and dead entries are removed before they outnumber live ones. (Kafka has a timer for each
-batch, or for each offset of a split batch.)
+A consumer must acknowledge acquired records before the lock expires. A lock covers the records
+that one member acquired together and has not acknowledged. The heap entry of a lock without
+records is dead, and dead entries are removed before they outnumber live entries. (Kafka has a
+timer for each batch, or for each offset of a split batch.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SharePersister: the interface to share-partition state (Kafka's `Persister`).
 
-The share coordinator keeps the state in `__share_group_state`; the coordinator can be on another
-broker, move, or be loading. Implementations retry meanwhile (like `PersisterStateManager`), so that
+The share coordinator, which keeps the state in `__share_group_state`, can be on another broker,
+move, or be loading. Implementations retry in these cases (like `PersisterStateManager`), so that
 callers get an error only after the retries end.
 """
 
@@ -36,7 +36,7 @@ class StateBatch(NamedTuple):
 
 
 class ShareState(NamedTuple):
-    """The answer to `read`; with an error the other fields have no meaning."""
+    """The result of `read`; the state is meaningful only if `error` is NONE."""
 
     error: ErrorCode
     state_epoch: int = 0
@@ -47,7 +47,7 @@ class ShareState(NamedTuple):
 
 
 class ShareStateSummary(NamedTuple):
-    """The answer to `read_summary`: the state without its batches."""
+    """The result of `read_summary`: the state without its batches."""
 
     error: ErrorCode
     state_epoch: int = 0
@@ -61,8 +61,8 @@ class ShareStateSummary(NamedTuple):
 class SharePersister(Protocol):
     """Keeps the state of share partitions.
 
-    `done` is called exactly once, possibly before the call returns, in the order of the calls per
-    key.
+    Each method calls `done` exactly once, possibly before the method returns. For one key, the
+    callbacks run in the order of the calls.
     """
 
     def initialize(

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """The state of a record; the values are those in `__share_group_state`."""
+    """The state of a record; the values are stored in `__share_group_state`."""
 
     AVAILABLE = 0
     ACQUIRED = 1

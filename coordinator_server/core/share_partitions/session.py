@@ -1,8 +1,8 @@
 """Share sessions: the partitions that a member fetches, and what the last response reported.
 
-Kafka's ShareSession and ShareSessionCache. A session is identified by group and member. It is
-opened by a fetch with epoch 0 and belongs to that fetch's connection: when the connection ends, so
-does the session. Otherwise only the client ends a session; leaving the group does not.
+A session is identified by group and member. It is opened by a fetch with epoch 0 and belongs to
+that fetch's connection: when the connection ends, the session ends. Only the client can end the
+session earlier; leaving the group does not end it. Source: ShareSession, ShareSessionCache.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ShareSession:
 
 
 class Disconnected(NamedTuple):
-    """The session that ends with a connection; the group id if the group has no more sessions."""
+    """The session of a closed connection; the group id if the group has no other session."""
 
     session: ShareSession | None
     empty_group_id: str | None
@@ -118,7 +118,7 @@ class ShareSessionCache:
     def open(
         self, key: ShareSessionKey, partitions: dict[PartitionKey, bool], connection: Hashable
     ) -> ShareSession | None:
-        """Open a session in place of the member's current one; None at the session limit."""
+        """Open a session in place of the member's current session; return None at the limit."""
         self.remove(key)
         if len(self._sessions) >= self._max_sessions:
             return None
@@ -144,7 +144,10 @@ class ShareSessionCache:
         return session
 
     def disconnected(self, connection: Hashable) -> Disconnected:
-        """Handle the end of a connection; return the session and the group that end with it."""
+        """Remove the session of a closed connection.
+
+        Returns the session, and the group id if the group has no session left.
+        """
         key, is_over = self._by_connection.pop(connection, (None, True))
         if key is None:
             return Disconnected(None, None)

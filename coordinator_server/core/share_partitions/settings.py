@@ -1,7 +1,7 @@
 """The broker settings and group configs that share partitions use.
 
-Plain values, passed in by the shell (Kafka's ShareGroupConfig, and GroupConfig through
-ShareGroupConfigProvider).
+The settings are plain values. Source: Kafka's ShareGroupConfig, and GroupConfig through
+ShareGroupConfigProvider.
 """
 
 from __future__ import annotations

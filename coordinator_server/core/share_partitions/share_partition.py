@@ -1,9 +1,9 @@
 """SharePartition: one partition as read by one share group, on the partition leader.
 
-Keeps which member has acquired each record in flight, its delivery count, and whether it is done:
-Kafka's SharePartition without locks, because everything runs in one thread. `acquire` decides which
-records consumers get, `acknowledge` handles their acknowledgements; this module has the offsets,
-the lock expiry, and the persisted state.
+A SharePartition records for each record in flight the member that has acquired it, the delivery
+count, and whether the record is done. It is Kafka's SharePartition without locks, because all code
+runs in one thread. `acquire` decides which records consumers get, `acknowledge` handles their
+acknowledgements; this module has the offsets, the lock expiry, and the persisted state.
 
 Callbacks: `changed()` is called when waiting fetches may get records, `gave_up(records)` for
 records that are not delivered again, and `send_dead_letters(records)` for records that belong in
@@ -68,7 +68,8 @@ class SharePartition:
     """The state of one share partition. Call `begin_load` first.
 
     `settings` returns the group's current settings. `start_offset` is the first offset that is not
-    done (SPSO); `end_offset` is the last offset in flight, or the next offset to fetch if none is.
+    done (SPSO); `end_offset` is the last offset in flight, or the next offset to fetch if no
+    record is in flight.
     """
 
     __slots__ = (
@@ -320,7 +321,10 @@ class SharePartition:
         self.persist(transition, done)
 
     def _at_start_offset(self, batch: InFlightBatch, run: Run) -> list[Run]:
-        """Return the run, split if it contains the start offset: the part below is archived."""
+        """Return the run, split in two if it contains the start offset.
+
+        The caller archives the part below the start offset.
+        """
         if run.first < self.start_offset <= run.last:
             return batch.cover(run.first, run.last, (self.start_offset,))
         return [run]
@@ -348,7 +352,7 @@ class SharePartition:
         return RecordState.ARCHIVED
 
     def tell_given_up(self, records: GivenUpRecords) -> None:
-        """Remember and report records that are not delivered again."""
+        """Add the records to `given_up`, and report that they are not delivered again."""
         self.given_up.append(records)
         self._gave_up(self, records)
 
@@ -421,7 +425,7 @@ class SharePartition:
             self.delivery_complete_count += self.count_in_flight(run.first, run.last)
 
     def advance(self) -> bool:
-        """Move the start offset past all done records; return whether there were any."""
+        """Move the start offset past all done records; return False if the first is not done."""
         in_flight = self.in_flight
         if not in_flight.is_done_at(self.start_offset):
             return False

@@ -1,4 +1,4 @@
-"""Combine overlapping state batches into disjoint ones.
+"""Combine overlapping state batches into disjoint batches.
 
 Where batches overlap, the highest delivery count wins, then the highest delivery state. Adjacent
 batches with the same count and state are joined. Source: PersisterStateBatchCombiner.
@@ -44,7 +44,7 @@ def combine_in_steps(
     """Return the batches of a request; many batches are combined in steps.
 
     The caller refuses more than `most` batches, so combining stops when there are more. Batches
-    that end before they begin are kept, for `cannot_combine` to refuse.
+    that end before they begin are kept, so that `cannot_combine` detects them.
     """
     if len(asked) <= _STEP_BATCHES:
         return [_state_batch(batch) for batch in asked]
@@ -87,7 +87,7 @@ def _state_batch(asked: WriteStateBatch) -> StateBatch:
 def _sweep(
     waiting: Iterator[StateBatch], most: int | None = None
 ) -> Generator[None, None, list[StateBatch]]:
-    """Combine batches sorted by first offset; stop when there are more than `most`."""
+    """Combine batches sorted by first offset; stop when there are more than `most` batches."""
     combined: list[StateBatch] = []
     overlapping: list[tuple[int, int, int]] = []  # a heap of (-count, -state, last offset)
     following = next(waiting, None)

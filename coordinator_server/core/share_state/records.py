@@ -53,7 +53,7 @@ class ShareSnapshot(NamedTuple):
 
 
 class ShareUpdate(NamedTuple):
-    """The changes since a snapshot; start offset -1 keeps the current one."""
+    """The changes since a snapshot; start offset -1 keeps the current start offset."""
 
     key: SharePartitionKey
     snapshot_epoch: int

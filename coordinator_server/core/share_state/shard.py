@@ -156,7 +156,7 @@ class ShareCoordinatorShard:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
     ) -> StateDecision[StateOutcome]:
-        """Initialize the state; an existing state is replaced."""
+        """Return the decision that initializes the state or replaces an existing state."""
         entry = self._entries.get(key)
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -180,7 +180,7 @@ class ShareCoordinatorShard:
     def write(
         self, key: SharePartitionKey, write: StateWrite, now_ms: int
     ) -> StateDecision[StateOutcome]:
-        """Apply the leader's changes to the state."""
+        """Return the decision that applies the leader's changes to the state."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if write.leader_epoch < 0:
@@ -208,7 +208,10 @@ class ShareCoordinatorShard:
     def read(
         self, key: SharePartitionKey, leader_epoch: int, now_ms: int
     ) -> StateDecision[ShareState]:
-        """Return the whole state to the partition leader; earlier leaders are fenced."""
+        """Return the decision with the whole state for the partition leader.
+
+        Earlier leaders are fenced.
+        """
         if key.partition < 0:
             return _unread(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if leader_epoch < 0:
@@ -252,7 +255,7 @@ class ShareCoordinatorShard:
         )
 
     def delete(self, key: SharePartitionKey) -> StateDecision[StateOutcome]:
-        """Delete a share partition; a missing share partition is not an error."""
+        """Return the decision that deletes the state; a missing state is not an error."""
         if key.partition < 0:
             return _refused(ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION)
         if not self._exists(key):
@@ -364,5 +367,5 @@ class RedundantOffsets:
 
     @property
     def last_redundant_offset(self) -> int | None:
-        """Records below this offset are obsolete; None if no records can be deleted."""
+        """Return the offset below which records are obsolete, or None if none can be deleted."""
         return self._first_needed or None

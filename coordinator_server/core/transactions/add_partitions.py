@@ -29,7 +29,7 @@ def add_partitions(
     client_version: int,
     now_ms: int,
 ) -> TransactionDecision:
-    """Add partitions to the transaction of an id; the first partition begins the transaction."""
+    """Add partitions to the transaction of an id; the first partition begins a transaction."""
     # As in Kafka, check the state of the transaction first, then the producer id and epoch.
     if metadata is not None and metadata.state.is_ending:
         return refused(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -36,7 +36,7 @@ def end_transaction(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionDecision:
-    """Decide the end that a producer requests; a retried request gets the same response.
+    """Return the decision on a producer's EndTxn; a retried request gets the same response.
 
     `new_producer_id` is called when the epochs are exhausted; its exceptions are not caught.
     """
@@ -77,7 +77,7 @@ def _without_transaction(
     is_retry: bool,
     prepare_abort: Callable[[], TransactionMetadata],
 ) -> TransactionDecision:
-    """Decide an end without an open transaction: it has just ended, or never began."""
+    """Return the decision on an EndTxn while no transaction is open."""
     ended_so = metadata.state is (
         TransactionState.COMPLETE_COMMIT if commits else TransactionState.COMPLETE_ABORT
     )
@@ -122,7 +122,7 @@ def _prepared(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionMetadata:
-    """Return the record that decides the outcome."""
+    """Return the metadata that decides the outcome, before the markers are written."""
     state = TransactionState.PREPARE_COMMIT if commits else TransactionState.PREPARE_ABORT
     if client_version < TRANSACTIONS_V2:
         return metadata.to(state, now_ms)._replace(client_version=client_version)
@@ -147,9 +147,10 @@ def fence(
 ) -> TransactionMetadata:
     """Return the record that aborts an open transaction for another producer or after its timeout.
 
-    The record raises the epoch, so that the old producer is fenced; that producer may continue with
-    InitProducerId (KIP-588). A new producer id replaces an exhausted one. The transaction version
-    is the broker's, whatever the producer's version. Source: prepareFenceProducerEpoch.
+    The record raises the epoch, so that the old producer is fenced; that producer may continue
+    with InitProducerId (KIP-588). A new producer id replaces an exhausted producer id. The
+    transaction version is the broker's, whatever the producer's version. Source:
+    prepareFenceProducerEpoch.
     """
     return metadata.to(TransactionState.PREPARE_ABORT, now_ms)._replace(
         producer_epoch=metadata.producer_epoch + 1,

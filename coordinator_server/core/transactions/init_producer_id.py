@@ -40,7 +40,7 @@ def init_producer_id(
     now_ms: int,
     new_producer_id: Callable[[], int],
 ) -> TransactionDecision:
-    """Give the transactional id to the requesting producer.
+    """Return the decision that gives the transactional id to the requesting producer.
 
     An open transaction of the predecessor is aborted first, and the response is
     CONCURRENT_TRANSACTIONS, so that the client retries. `new_producer_id` is called when the

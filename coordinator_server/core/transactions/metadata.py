@@ -16,7 +16,7 @@ from protocol.transaction_log import PartitionsSchema, TransactionLogValue, stat
 
 
 class TransactionState(IntEnum):
-    """The state of a transactional id; the values are those in `__transaction_state`."""
+    """The state of a transactional id; the values are stored in `__transaction_state`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -40,7 +40,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no transaction is open or ending, so that one can begin or the id can expire."""
+        """Whether no transaction is open or ending: the next can begin, or the id can expire."""
         return self in _IDLE
 
 
@@ -89,11 +89,11 @@ EPOCH_EXHAUSTED = EPOCH_MAX - 1
 class TransactionMetadata(NamedTuple):
     """The state of a transactional id. Times are in milliseconds since 1970, or -1.
 
-    `previous_producer_id` is the producer id of the previous state; it differs only right after the
-    epochs were exhausted. `next_producer_id` takes effect when the ending transaction has ended.
-    `last_producer_epoch` is the epoch before the last bump, if the producer sent it; like Kafka,
-    the broker loses it on restart. `client_version` is the producer's transaction version. A
-    `producer_epoch` of -1 marks an id without any record.
+    `previous_producer_id` is the producer id of the previous state; it differs only right after
+    the epochs were exhausted. `next_producer_id` takes effect when the transaction that is ending
+    is complete. `last_producer_epoch` is the epoch before the last bump, if the producer sent it;
+    like Kafka, the broker loses it on restart. `client_version` is the producer's transaction
+    version. A `producer_epoch` of -1 marks an id without any record.
     """
 
     transactional_id: str
@@ -111,16 +111,19 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_new(self) -> bool:
-        """Whether no record of this id is written yet."""
+        """Whether no record of the transactional id is written yet."""
         return self.producer_epoch == NO_PRODUCER_EPOCH
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the next producer of this id needs a new producer id."""
+        """Whether the epochs are exhausted, so that the next producer needs a new producer id."""
         return self.producer_epoch >= EPOCH_EXHAUSTED
 
     def to(self, state: TransactionState, now_ms: int) -> TransactionMetadata:
-        """Return the metadata after a transition. Raises AssertionError if it is illegal."""
+        """Return the metadata after a transition.
+
+        Raises AssertionError if the transition is illegal.
+        """
         assert state in LEGAL_TRANSITIONS[self.state], (self.transactional_id, self.state, state)
         # If the clock was set back, keep the later time, because Kafka refuses to go back in time.
         now_ms = max(now_ms, self.last_update_ms)
@@ -199,5 +202,5 @@ def refused(error: ErrorCode) -> TransactionDecision:
 
 
 def is_expired(metadata: TransactionMetadata, now_ms: int, expiration_ms: int) -> bool:
-    """Return whether an id has had no transaction and no update for `expiration_ms`."""
+    """Return whether an id had no transaction and no update for `expiration_ms`."""
     return metadata.state.is_idle and metadata.last_update_ms + expiration_ms <= now_ms

@@ -26,7 +26,7 @@ _RESPONSE_IN = {state: _RESPONSE[error] for state, error in HEARTBEAT_ANSWER.ite
 
 
 def validate(request: HeartbeatRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
+    """Return INVALID_GROUP_ID for an empty group id, or NONE."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 
@@ -64,7 +64,7 @@ def heartbeat(
 
 
 def _check(group: GroupMetadata, request: HeartbeatRequest) -> ErrorCode:
-    """Return the result of all checks, in Kafka's order."""
+    """Check the member and its generation in Kafka's order; return the first error, or NONE."""
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is ErrorCode.NONE and request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION

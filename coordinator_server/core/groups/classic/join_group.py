@@ -1,4 +1,4 @@
-"""JoinGroup: a member joins, rejoins, or replaces its former static member.
+"""JoinGroup: a member joins, rejoins, or takes over the instance id of a static member.
 
 Source: GroupMetadataManager.classicGroupJoin…, KIP-345 (static members), KIP-394 (member id
 required), KIP-814 (static leader and skipAssignment).
@@ -58,7 +58,7 @@ def validate(request: JoinGroupRequest, _: Caller, settings: GroupSettings) -> E
 
 
 def refuse(request: JoinGroupRequest, caller: Caller, error: ErrorCode) -> JoinGroupResponse:
-    """Return a refused JoinGroup, with the member id of the request."""
+    """Return a JoinGroup response with `error` and the member id of the request."""
     return join_error(request.member_id, error, caller.api_version)
 
 
@@ -203,7 +203,7 @@ def _forget(group: GroupMetadata, member_id: str) -> None:
 
 
 def _fits(group: GroupMetadata, join: Join) -> bool:
-    """Return whether the protocols of the request match those of the members."""
+    """Return whether protocol type and at least one listed protocol suit all members."""
     protocol_type = join.request.protocol_type
     if group.state is EMPTY:
         return bool(protocol_type) and bool(join.protocols)
@@ -357,8 +357,9 @@ def _answer_replaced(
 ) -> None:
     """Answer a static member that was replaced in a Stable group.
 
-    The leader must not assign again. Since v9 the response has skip_assignment; before, it names
-    the old id as the leader, so that the member acts as a follower and only syncs (KIP-814).
+    The member must not compute assignments again if it is the leader. Since v9 the response has
+    skip_assignment; before v9, the response names the old id as the leader, so that the member
+    acts as a follower and only syncs (KIP-814).
     """
     is_leader = group.membership.leader_id == member.member_id
     if join.api_version >= SKIP_ASSIGNMENT_SINCE:

@@ -31,7 +31,7 @@ MEMBERS_SINCE = 3
 
 
 def validate(request: LeaveGroupRequest, _: Caller, __: GroupSettings) -> ErrorCode:
-    """Refuse the empty group id."""
+    """Return INVALID_GROUP_ID for an empty group id, or NONE."""
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
 

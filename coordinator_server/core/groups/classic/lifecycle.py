@@ -40,7 +40,7 @@ def load_finished(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
 
 
 def _explain_load(group: GroupMetadata, now_ms: int, effects: Effects) -> None:
-    """Publish a report of the load of a group with members, which is not a rebalance."""
+    """Publish a report that a group with members was loaded, although this is not a rebalance."""
     recorded = group.recorded
     loaded = Rebalance(Cause(Trigger.COORDINATOR_LOADED), group.generation_id, recorded, now_ms)
     effects.explain(

@@ -1,4 +1,4 @@
-"""A member of a classic group, and the delayed operations of a member id."""
+"""A member of a classic group, and the session timer of a member id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ LISTS_SHARED, SHARED_LENGTH, SHARED_BYTES = 1024, 8, 4096
 
 
 def shared_protocols(protocols: Protocols) -> Protocols:
-    """Return an equal cached list if there is one, because most members have the same protocols."""
+    """Return a shared list equal to `protocols`, because most members have equal lists.
+
+    A long list is returned unchanged.
+    """
     if len(protocols) > SHARED_LENGTH:
         return protocols
     size_bytes = sum([len(name) + len(metadata) for name, metadata in protocols])

@@ -43,7 +43,7 @@ class ClassicMembership:
         self._supported: dict[str, int] = {}
 
     def add(self, member: MemberMetadata) -> None:
-        """Add a member; the first one becomes the leader."""
+        """Add a member; the first member becomes the leader."""
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_ids
@@ -54,7 +54,10 @@ class ClassicMembership:
             self.leader_id = member.member_id
 
     def remove(self, member: MemberMetadata) -> None:
-        """Remove a member without parked requests; the oldest member succeeds a leader."""
+        """Remove a member without parked requests.
+
+        If the member was the leader, the longest-standing member becomes leader.
+        """
         assert member.awaiting_join is None
         assert member.awaiting_sync is None
         del self.members[member.member_id]
@@ -147,9 +150,10 @@ class ClassicMembership:
         return max(votes, key=lambda name: (votes[name], -java_bucket(name, _TABLE_SIZE)))
 
     def _count(self, protocols: Protocols, by: int) -> None:
-        """Count the protocols of a member, each name once.
+        """Add `by` to the number of members that support each of the protocols.
 
-        With at most one member the table is rebuilt, so a long list is not counted entry by entry.
+        A name that is listed twice counts once. With at most one member the table is rebuilt, so
+        that a long list is not counted entry by entry.
         """
         if len(self.members) <= 1:
             members = self.members.values()

@@ -281,7 +281,7 @@ class GroupMetadata(Group):
             self.renew_session(self.membership.members[member_id], now_ms)
 
     def check_offset_delete(self) -> ErrorCode:
-        """Return NON_EMPTY_GROUP if subscriptions are unknown (other protocol types), or NONE."""
+        """Return NON_EMPTY_GROUP if members use another protocol type than `consumer`, or NONE."""
         if self.membership.members and not self.uses_consumer_protocol:
             return ErrorCode.NON_EMPTY_GROUP
         return ErrorCode.NONE
@@ -306,7 +306,8 @@ class GroupMetadata(Group):
     def expiry_starts_ms(self, stored: CommittedOffset) -> int:
         """Return the time in ms from which the retention of an offset is counted.
 
-        This is the time at which the group became Empty or, if unknown or not Empty, the commit.
+        For an Empty group, this is the time at which the group became Empty, if that time is
+        known; otherwise it is the time of the commit.
         """
         is_former = self.protocol_type is not None and self.state is EMPTY
         if is_former and self.state_timestamp_ms is not None:

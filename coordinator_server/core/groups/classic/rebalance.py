@@ -123,7 +123,7 @@ class DelayedSync(DelayedOperation["GroupMetadata"]):
 def prepare_or_complete(
     group: GroupMetadata, cause: Cause, now_ms: int, effects: Effects
 ) -> Write | None:
-    """Start a rebalance, or end the join phase of the current one if all members have joined."""
+    """Start a rebalance; if one is running, end its join phase once all members have joined."""
     if group.state in REBALANCEABLE:
         return prepare_rebalance(group, cause, now_ms, effects)
     assert group.rebalance is not None
@@ -246,7 +246,7 @@ def answer_sync(
     now_ms: int,
     effects: Effects,
 ) -> None:
-    """Answer a member's parked SyncGroup, if there is one, and renew its session."""
+    """Answer a member's parked SyncGroup, if there is one, and renew the member's session."""
     reply = member.awaiting_sync
     if reply is not None:
         member.awaiting_sync = None
@@ -257,7 +257,8 @@ def answer_sync(
 def remove_member(group: GroupMetadata, member: MemberMetadata, effects: Effects) -> None:
     """Remove a member; its parked requests are answered with UNKNOWN_MEMBER_ID.
 
-    Kafka does not answer a parked SyncGroup here; this broker does (docs/coordinator.md).
+    Kafka leaves a parked SyncGroup unanswered in this case; this broker answers
+    (docs/coordinator.md).
     """
     joining = group.membership.take_join(member)
     if joining is not None:

@@ -17,7 +17,7 @@ NULL_PROTOCOL_NAME_SINCE = 7
 
 
 def join_error(member_id: str, error: ErrorCode, api_version: int) -> JoinGroupResponse:
-    """Return a refused JoinGroup; the protocol name is null since v7, "" before (KIP-559)."""
+    """Return a JoinGroup error; the protocol name is null since v7, "" before (KIP-559)."""
     return JoinGroupResponse(
         error_code=error,
         member_id=member_id,
@@ -58,7 +58,7 @@ def members_for_leader(group: GroupMetadata) -> list[JoinGroupResponseMember]:
 
 
 def sync_error(error: ErrorCode) -> SyncGroupResponse:
-    """Return a refused SyncGroup, without protocol and assignment."""
+    """Return a SyncGroup response with `error`, without protocol and assignment."""
     return SyncGroupResponse(error_code=error)
 
 
@@ -75,7 +75,7 @@ def refuse_parked(
 
 
 def sync_response(group: GroupMetadata, member: MemberMetadata) -> SyncGroupResponse:
-    """Return a successful SyncGroup with the member's assignment."""
+    """Return a successful SyncGroup response with the member's assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,

@@ -39,7 +39,7 @@ PROTOCOL_MANDATORY_SINCE = 5
 
 
 def validate(request: SyncGroupRequest, caller: Caller, _: GroupSettings) -> ErrorCode:
-    """Refuse a missing protocol type or name (v5+, KIP-559), or an empty group id."""
+    """Return the error for a missing protocol type or name (v5+, KIP-559) or group id, or NONE."""
     if caller.api_version >= PROTOCOL_MANDATORY_SINCE and (
         request.protocol_type is None or request.protocol_name is None
     ):
@@ -48,7 +48,7 @@ def validate(request: SyncGroupRequest, caller: Caller, _: GroupSettings) -> Err
 
 
 def refuse(_: SyncGroupRequest, __: Caller, error: ErrorCode) -> SyncGroupResponse:
-    """Return a refused SyncGroup."""
+    """Return a SyncGroup response with `error`."""
     return sync_error(error)
 
 

@@ -88,8 +88,8 @@ def _join_empty(group: ConsumerGroup, one_join: Join, effects: Effects) -> None:
     """Turn an Empty group into a classic group, even if the member is then refused.
 
     A request with a member id is answered as if the group were missing. In that case Kafka removes
-    the group from memory without a record, so that the group is back after a restart; here the
-    group stays.
+    the group from memory without a record, so that the group is back after a restart; this broker
+    keeps the group.
     """
     request, reply = one_join.request, one_join.reply
     if request.member_id:
@@ -165,7 +165,7 @@ class _Joining:
         self._records: list[CoordinatorRecord] = []
 
     def plan(self) -> Computation[JoinPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the JoinGroup. Raises RefusedError if the request is refused."""
         group, records = self._group, self._records
         member_id = self._request.member_id or group.environment.new_uuid()
         before, current = self._member(member_id)
@@ -207,12 +207,12 @@ class _Joining:
         return JoinPlan(records, response, revision, regex.has_to_resolve, back)
 
     def _protocol_name(self) -> str | None:
-        """Return the first protocol's name; since v7 an empty name is null (JoinGroupResponse)."""
+        """Return the name of the first protocol; since v7, null instead of an empty name."""
         name = self._join.protocols[0][0]
         return name or (None if self._join.api_version >= NULL_PROTOCOL_NAME_SINCE else name)
 
     def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
-        """Return the member and its assignment before the request; blank for a new member."""
+        """Return the member and its assignment before the request, both blank for a new member."""
         group, instance_id = self._group, self._request.group_instance_id
         if instance_id is not None:
             if self._request.member_id:

@@ -125,7 +125,7 @@ def _checked(
 
 
 def _check_protocol(classic: ClassicMemberMetadata, request: SyncGroupRequest) -> None:
-    """Raise RefusedError unless the protocol is that of the JoinGroup response, or null."""
+    """Raise RefusedError unless the protocol is null or was named in the JoinGroup response."""
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (
         None,
         classic.supported_protocols[0].name,

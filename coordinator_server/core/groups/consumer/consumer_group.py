@@ -201,7 +201,7 @@ class ConsumerGroup(CommittingGroup):
             self.owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """Return the records that restore this state."""
+        """Return the records that restore the group's state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))
@@ -303,7 +303,7 @@ class ConsumerGroup(CommittingGroup):
     # Offsets
 
     def check_member_epoch(self, request: OffsetCommitRequest, member: ConsumerMember) -> ErrorCode:
-        """Return the error of a commit with a stale epoch of a known member, or NONE."""
+        """Return the error if the commit's member epoch is not accepted, or NONE."""
         current = self.current(member.member_id)
         received = request.generation_id_or_member_epoch
         if received == current.epoch:

@@ -91,7 +91,7 @@ def _described(
 def _assignment(
     assigned: Mapping[bytes, Iterable[int]], topics: TopicsView, pace: Pace
 ) -> Computation[MemberAssignment]:
-    """Return the partitions of topics that still exist."""
+    """Return `assigned` in the form of the response, without deleted topics."""
     listed: list[AssignedTopicPartitions] = []
     for topic_id, partitions in assigned.items():
         topic = topics.topic_by_id(topic_id)

@@ -275,7 +275,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     """Computes the plan of a heartbeat that does not leave."""
 
     def plan(self) -> Computation[ConsumerPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, request, records = self._group, self._request, self._records
         limit = group.settings.consumer_max_size
         check_size(group, limit, request.member_id, request.instance_id)
@@ -331,7 +331,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
         )
 
     def _member(self, member_id: str) -> tuple[ConsumerMember, CurrentAssignment]:
-        """Return the member and its current assignment before the request; blank for a new member.
+        """Return the member and its current assignment; both are blank for a new member.
 
         Raises RefusedError if the member is unknown, fenced, or sends another epoch.
         """
@@ -351,7 +351,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     def _replaced(
         self, member_id: str, owner: ConsumerMember
     ) -> tuple[ConsumerMember, CurrentAssignment]:
-        """Return the static member that replaces `owner`, the last member with its instance id.
+        """Return the new static member that takes over the instance id of `owner`.
 
         Raises RefusedError if the owner uses the consumer protocol and has not left.
         """
@@ -363,8 +363,8 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
     def _checked_epoch(self, member_id: str) -> CurrentAssignment:
         """Return the member's current assignment. Raises RefusedError for a wrong epoch.
 
-        The previous epoch is accepted if the member owns only partitions of its current assignment:
-        the response with the new epoch was lost.
+        The previous epoch is accepted if the member owns only partitions of its current
+        assignment, because the response with the new epoch may have been lost.
         """
         current, received = self._group.current(member_id), self._request.member_epoch
         listed = self._listed
@@ -403,7 +403,7 @@ class _ConsumerHeartbeat(HeartbeatComputation["ConsumerGroup", ConsumerGroupHear
 
     @property
     def _is_full(self) -> bool:
-        """Whether the client sent all fields, as after an error, and so expects a full response."""
+        """Whether the request has all fields, as after an error, and so needs a full response."""
         request = self._request
         return (
             request.rebalance_timeout_ms != UNSET_TIMEOUT

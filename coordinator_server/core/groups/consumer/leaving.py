@@ -1,4 +1,4 @@
-"""Removal of members from a consumer group: leave permanently or temporarily, or be fenced.
+"""Removal of members from a consumer group: they leave, leave temporarily, or are fenced.
 
 Source: GroupMetadataManager.consumerGroupLeave and consumerGroupFenceMembers.
 """

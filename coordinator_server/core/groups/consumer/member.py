@@ -1,6 +1,7 @@
 """A member of a consumer group: its subscription, and its current assignment.
 
-Both are immutable values that records hold. Source: ConsumerGroupMember.
+Subscription and assignment are immutable values, which are stored in records. Source:
+ConsumerGroupMember.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class ConsumerGroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """A member's progress towards its target; the numbers are those in the member's record."""
+    """A member's progress towards its target; the values are stored in the member's record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -83,7 +84,7 @@ class CurrentAssignment(NamedTuple):
                     yield topic_id, partition
 
     def held_beyond(self, other: CurrentAssignment) -> Iterator[tuple[bytes, set[int]]]:
-        """Yield by topic the partitions that are held here but not in `other`.
+        """Yield by topic the partitions that are held in this assignment but not in `other`.
 
         Assigned partitions and partitions still to be revoked are held.
         """

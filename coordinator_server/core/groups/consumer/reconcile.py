@@ -68,7 +68,10 @@ class PartitionReconciliation(NamedTuple):
         return self._without_unsubscribed() if self.has_new_subscription else current
 
     def _still_owns(self, revoking: OwnedPartitions) -> bool:
-        """Return whether the member may still own some of `revoking`: True without a report."""
+        """Return whether the member may still own some of `revoking`.
+
+        Returns True if the heartbeat does not report the owned partitions.
+        """
         return self.listed is None or holds_any(revoking, self.listed)
 
     def _without_unsubscribed(self) -> CurrentAssignment:
@@ -94,7 +97,10 @@ class PartitionReconciliation(NamedTuple):
         epoch: int,
         otherwise: CurrentAssignment,
     ) -> CurrentAssignment:
-        """Return the revoking state while the member owns some of `revoking`, else `otherwise`."""
+        """Return an assignment at `epoch` that waits for the revocation of `revoking`.
+
+        If the member owns no partition of `revoking` any more, returns `otherwise` at `epoch`.
+        """
         if revoking and self._still_owns(revoking):
             moved = self.current.moved_to(epoch)
             return moved._replace(

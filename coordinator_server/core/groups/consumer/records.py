@@ -161,7 +161,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Coordina
 
 
 def regex_of(value: ConsumerGroupRegularExpressionValue) -> ResolvedRegex:
-    """Return the matching topics in a record."""
+    """Return the resolved expression in a record."""
     return ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
 
 
@@ -175,7 +175,7 @@ def _regex_key(group_id: str, regex: str) -> ConsumerGroupRegularExpressionKey:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member."""
+    """Return the tombstones of all records of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (ConsumerGroupCurrentMemberAssignmentKey(**ids), None),

@@ -38,7 +38,7 @@ _RE2J_TEXTS = {
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that an expression matches, the topics revision, and the time in ms."""
+    """The topics that match an expression, and the topics revision and time (ms) of the match."""
 
     topics: frozenset[str]
     version: int

@@ -62,7 +62,7 @@ def next_epoch(
     *,
     bumps: bool,
 ) -> Computation[tuple[int, int | None]]:
-    """Return the group epoch, and the topics revision if the topics were examined.
+    """Return the group epoch, and the topics revision if the metadata hash was computed.
 
     The epoch rises by one if `bumps` is set or the subscribed topics have changed.
     """

@@ -54,7 +54,10 @@ def regex_change(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> RegexChange:
-    """Apply a member's expression. Raises RefusedError if RE2 does not accept the expression."""
+    """Return the effect of a member's expression; add the tombstone of an abandoned expression.
+
+    Raises RefusedError if RE2 does not accept the expression.
+    """
     old, new = before.regex, after.regex
     is_new = old != new
     if not is_new and not group.regex_members:
@@ -85,7 +88,7 @@ def _check(expression: str) -> None:
 def _is_due(
     group: ConsumerGroup, old: str | None, new: str | None, now_ms: int, *, is_required: bool
 ) -> bool:
-    """Return whether expressions need resolving, and the minimum interval has passed."""
+    """Return whether expressions must be resolved now, after the minimum interval has passed."""
     # All expressions have the same timestamp, because they are resolved together.
     last = next(iter(group.resolved.values()), NEVER_RESOLVED)
     age_ms = now_ms - last.timestamp_ms

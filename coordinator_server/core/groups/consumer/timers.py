@@ -105,7 +105,7 @@ class DelayedResolution(DelayedOperation["ConsumerGroup"]):
 def renew_session(
     group: ConsumerGroup, member_id: str, now_ms: int, timeout_ms: int | None = None
 ) -> None:
-    """Start or renew a member's session; classic-protocol members bring their own timeout (ms)."""
+    """Start or renew a member's session; `timeout_ms` overrides the broker's session timeout."""
     session = group.sessions.get(member_id)
     if not isinstance(session, ConsumerSession):
         session = group.sessions[member_id] = ConsumerSession(member_id)

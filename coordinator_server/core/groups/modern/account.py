@@ -48,7 +48,7 @@ members to release some. The kinds number these states differently; share groups
 
 
 class Wait:
-    """A member's wait for partitions of its target: start, end, and the members that hold them."""
+    """A member's wait for target partitions: start and end in ms, and the partitions' holders."""
 
     __slots__ = ("ended_ms", "holders", "since_ms")
 
@@ -155,7 +155,7 @@ class EpochChange(Rebalance):
     def close(
         self, outcome: RebalanceOutcome, after: GroupSnapshot | None, now_ms: int
     ) -> EpochChange:
-        """Close the report; `after` is the group at its end. Return the report."""
+        """Close the report with `after`, the group's state at the end, and return the report."""
         self.end(outcome, None, now_ms)
         self.after = after
         return self

@@ -68,7 +68,7 @@ class ModernGroup(Group):
     @property
     @abstractmethod
     def state(self) -> StrEnum:
-        """The group state, derived from the rest of the state."""
+        """The group state, derived from the group's other attributes."""
 
     @property
     def is_blank(self) -> bool:
@@ -96,7 +96,10 @@ class ModernGroup(Group):
         return len(self.members)
 
     def members_with(self, member: Any) -> dict[str, Any]:
-        """Return the members after a request, with `member` in place of its old entry."""
+        """Return the members after a request.
+
+        `member` replaces its old entry, or the static member with the same instance id.
+        """
         members = {**self.members, member.member_id: member}
         previous_id = self.static_ids.get(member.instance_id or "")
         if previous_id is not None and previous_id != member.member_id:

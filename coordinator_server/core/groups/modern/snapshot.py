@@ -23,7 +23,7 @@ Indexes = Mapping[Any, Iterable[int]]
 class DescribableGroup(Protocol):
     """The attributes that consumer, share and streams groups share.
 
-    Members, targets and current assignments are those of the kind, by member id.
+    `members`, `targets` and `currents` are by member id; their types depend on the kind of group.
     """
 
     group_id: str
@@ -74,7 +74,7 @@ class MemberThen(NamedTuple):
 
 
 class GroupSnapshot:
-    """A group at one moment."""
+    """The members of a group and their partitions at one moment."""
 
     __slots__ = ("_currents", "_environment", "_kind", "_listed", "_members", "protocol")
 
@@ -146,7 +146,7 @@ def sides(kind: GroupKind, current: Any) -> tuple[Indexes, Indexes]:
 
 
 def wanted(kind: GroupKind, target: Any) -> Indexes:
-    """Return the partitions of a target assignment; none for a None target."""
+    """Return the partitions of a target assignment, or none if `target` is None."""
     if target is None:
         return {}
     indexes: Indexes = target.active if kind is GroupKind.STREAMS else target

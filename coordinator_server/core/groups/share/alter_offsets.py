@@ -74,7 +74,7 @@ class _Changes:
 
     @property
     def response(self) -> AlterShareGroupOffsetsResponse:
-        """The response."""
+        """The response, with the partitions processed so far."""
         return AlterShareGroupOffsetsResponse(responses=list(self._answers.values()))
 
     def take(self, request: AlterShareGroupOffsetsRequest) -> Steps:

@@ -65,7 +65,7 @@ def delete_share_group(
 
 
 def _with_state(group: ShareGroup) -> SharedTopics:
-    """Return all partitions that may have state, including those of earlier failed deletions."""
+    """Return all partitions that may have state, also after an earlier deletion that failed."""
     if group.states is None:
         return {}
     initializing, initialized, deleting = group.states

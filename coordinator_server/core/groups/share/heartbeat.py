@@ -182,7 +182,7 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
     """Computes the plan of a heartbeat that does not leave."""
 
     def plan(self) -> Computation[SharePlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, records = self._group, self._records
         check_size(group, group.settings.share_max_size, self._request.member_id, None)
         before = self._member()
@@ -209,7 +209,10 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
         return SharePlan(records, response, after.member_id, revision, initialization)
 
     def _member(self) -> ShareMember:
-        """Return the member before the request, blank for a new member. Raises RefusedError."""
+        """Return the member before the request, blank for a new member.
+
+        Raises RefusedError if a member that does not join is unknown or sends a wrong epoch.
+        """
         member_id = self._request.member_id
         if self._is_joining:
             return self._group.members.get(member_id, ShareMember(member_id))
@@ -236,7 +239,7 @@ class _ShareHeartbeat(HeartbeatComputation["ShareGroup", ShareGroupHeartbeatRequ
     def _epoch(
         self, before: ShareMember, after: ShareMember
     ) -> Computation[tuple[int, int | None]]:
-        """Return the group epoch, and the topics revision if the topics were examined.
+        """Return the group epoch, and the topics revision if the metadata hash was computed.
 
         The epoch rises by one if a subscription or the subscribed topics have changed, or if
         partitions were initialized since the last assignment.

@@ -1,6 +1,7 @@
 """A member of a share group: its subscription, and its current assignment.
 
-Both are immutable values that records hold. Source: ShareGroupMember.
+Subscription and assignment are immutable values, which are stored in records. Source:
+ShareGroupMember.
 """
 
 from __future__ import annotations

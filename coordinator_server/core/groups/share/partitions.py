@@ -78,7 +78,7 @@ def without_partitions(
 
 
 def without_topics(known: SharedTopics, gone: Container[bytes]) -> dict[bytes, SharedTopic]:
-    """Return `known` without some topics."""
+    """Return `known` without the topics in `gone`."""
     return {topic_id: topic for topic_id, topic in known.items() if topic_id not in gone}
 
 
@@ -89,7 +89,7 @@ def name_of(topic_id: bytes, topics: TopicsView) -> str:
 
 
 def named(topic_ids: Iterable[bytes], topics: TopicsView) -> dict[bytes, str]:
-    """Return topic id -> name. Source: attachTopicName."""
+    """Return the name of each topic by topic id. Source: attachTopicName."""
     return {topic_id: name_of(topic_id, topics) for topic_id in topic_ids}
 
 
@@ -133,8 +133,8 @@ def to_initialize(
 ) -> dict[bytes, SharedTopic]:
     """Return the partitions of subscribed topics that are not initialized.
 
-    Partitions that are initializing are included only with `retries`: the share coordinator was
-    called long ago, and is called again. Source: subscribedTopicsChangeMap.
+    Partitions that are initializing are included only with `retries`, which is set when the last
+    call to the share coordinator was long ago. Source: subscribedTopicsChangeMap.
     """
     begun = states.initialized
     if not retries:

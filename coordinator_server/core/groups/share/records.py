@@ -105,7 +105,7 @@ def _listed(partitions: Partitions) -> list[ShareTopicPartitions]:
 
 
 def partitions_of(topics: Iterable[ShareTopicPartitions]) -> Partitions:
-    """Return the partitions in a record."""
+    """Return the partitions in a record, by topic id."""
     return {topic.topic_id: frozenset(topic.partitions) for topic in topics}
 
 
@@ -147,7 +147,7 @@ def _topics_of(infos: Iterable[TopicPartitionsInfo]) -> SharedTopics:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member."""
+    """Return the tombstones of all records of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (ShareGroupCurrentMemberAssignmentKey(**ids), None),

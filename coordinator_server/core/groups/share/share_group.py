@@ -67,8 +67,8 @@ class ShareGroup(ModernGroup):
     """A group whose members share partitions.
 
     `members` (subscriptions), `targets` (target assignments) and `currents` (current assignments)
-    are by member id. `states` are the partitions with share-partition state; None before the first
-    record of them.
+    are by member id. `states` are the partitions with share-partition state; None until the first
+    state record is replayed.
     """
 
     kind = GroupKind.SHARE
@@ -141,7 +141,7 @@ class ShareGroup(ModernGroup):
             self.members[member_id] = member_of(member_id, value)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """Return the records that restore this state."""
+        """Return the records that restore the group's state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         records.append(epoch_record(group_id, self.epoch, self.metadata_hash))

@@ -32,8 +32,8 @@ def join(
     """Handle a JoinGroup that passed `validate`.
 
     A request with a member id to an Empty group is answered as if the group were missing. In that
-    case Kafka removes the group from memory without a record, until the log is loaded again; here
-    the group stays.
+    case Kafka removes the group from memory without a record, until the log is loaded again; this
+    broker keeps the group.
     """
     api_version = reply.caller.api_version
     if not group.is_empty:

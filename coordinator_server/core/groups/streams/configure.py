@@ -29,7 +29,7 @@ _MOST_SHOWN = 3
 
 
 class InternalTopic(NamedTuple):
-    """A topic that the application needs; with replication factor 0 the broker chooses."""
+    """A topic that the application needs; the broker replaces a replication factor of 0."""
 
     name: str
     partitions: int

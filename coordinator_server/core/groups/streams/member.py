@@ -1,6 +1,6 @@
 """A member of a streams group: its attributes, and its tasks.
 
-Both are immutable values that records hold. Source: StreamsGroupMember.
+Attributes and tasks are immutable values, which are stored in records. Source: StreamsGroupMember.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
         self._listed = TaskLists(request.active_tasks, request.standby_tasks, request.warmup_tasks)
 
     def plan(self) -> steps.Computation[StreamsPlan]:
-        """Compute the plan. Raises RefusedError."""
+        """Return the plan of the heartbeat. Raises RefusedError if the request is refused."""
         group, records, member_id = self._group, self._records, self._request.member_id
         if self._is_joining:
             limit, instance_id = group.settings.streams_max_size, self._request.instance_id
@@ -224,8 +224,8 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
     def _check_epoch(self, current: CurrentTasks) -> None:
         """Raise RefusedError if the member sends a wrong epoch.
 
-        The previous epoch is accepted if the member reports only tasks of its current assignment:
-        the response with the new epoch was lost.
+        The previous epoch is accepted if the member reports only tasks of its current assignment,
+        because the response with the new epoch may have been lost.
         """
         received = self._request.member_epoch
         is_lost_answer = received == current.previous_epoch and self._listed.are_in(
@@ -332,7 +332,10 @@ class _StreamsHeartbeat(HeartbeatComputation["StreamsGroup", "StreamsGroupHeartb
     def _reconciled(
         self, member: StreamsMember, current: CurrentTasks, target: TaskTarget
     ) -> CurrentTasks:
-        """Return the tasks one step closer to the target. Raises RefusedError."""
+        """Return the tasks one step closer to the target.
+
+        Raises RefusedError if the member's recorded state is unknown.
+        """
         if current.is_reconciled_to(target.epoch):
             return current
         step = TaskReconciliation(

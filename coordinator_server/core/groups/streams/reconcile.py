@@ -70,7 +70,10 @@ class TaskReconciliation(NamedTuple):
         return self._advance(current.epoch)
 
     def _still_has(self, revoking: OwnedTasks) -> bool:
-        """Return whether the member may still have some of `revoking`: True without a report."""
+        """Return whether the member may still have some of `revoking`.
+
+        Returns True if the heartbeat does not report the member's tasks.
+        """
         return self.listed is None or holds_any(self.listed, revoking)
 
     def _advance(self, epoch: int) -> CurrentTasks:
@@ -111,14 +114,17 @@ class TaskReconciliation(NamedTuple):
         )
 
     def _may_not_copy(self, subtopology_id: str, partition: int) -> bool:
-        """Return whether the process has the task, unless this member runs it or warms it up."""
+        """Return whether the process has the task in a role that this member cannot convert.
+
+        The member can convert its own active and warm-up task to a standby task.
+        """
         assigned = self.current.assigned
         if self.holders.runner(subtopology_id, partition) == self.process_id:
             return partition not in assigned.active.get(subtopology_id, ())
         return self._is_copied((assigned.warmup,), subtopology_id, partition)
 
     def _may_not_warm_up(self, subtopology_id: str, partition: int) -> bool:
-        """Return whether the process has the task, unless this member has it as standby task."""
+        """Return whether the process has the task, except as this member's own standby task."""
         own = (self.current.assigned.standby,)
         return self.holders.runner(subtopology_id, partition) == self.process_id or self._is_copied(
             own, subtopology_id, partition
@@ -132,7 +138,11 @@ class TaskReconciliation(NamedTuple):
 
 
 class _Difference(NamedTuple):
-    """The kept, lost and `free` (obtainable) tasks of one kind, compared to the target."""
+    """The difference between a member's tasks of one role and the tasks in the target.
+
+    `kept` tasks are in the target, `lost` tasks are not. `free` are tasks of the target that the
+    member can get now; `has_to_wait` is set if further tasks of the target are still held.
+    """
 
     kept: dict[str, dict[int, int]]
     lost: dict[str, dict[int, int]]
@@ -146,7 +156,7 @@ class _Difference(NamedTuple):
         target: Tasks,
         is_held: Callable[[str, int], bool],
     ) -> _Difference:
-        """Compare the assigned tasks with the target."""
+        """Return the difference between the assigned tasks and the target."""
         kept: dict[str, dict[int, int]] = {}
         lost: dict[str, dict[int, int]] = {}
         free: dict[str, dict[int, int]] = {}
@@ -165,9 +175,10 @@ class _Difference(NamedTuple):
         return cls(kept, lost, free, has_to_wait)
 
     def convert(self, held: Held, giver: _Difference | None = None) -> None:
-        """Keep free tasks that the member has `held` in another role, the role of `giver`.
+        """Keep the free tasks that the member has `held` in another role.
 
-        The converted tasks are removed from the lost tasks of `giver`.
+        The converted tasks are removed from the lost tasks of `giver`, the difference of that
+        role.
         """
         for subtopology_id, partition in _both(held, self.free):
             _move(self.free, subtopology_id, partition, self.kept)
@@ -222,7 +233,7 @@ def _move(
 
 
 def _at(tasks: Tasks, epoch: int) -> Mapping[str, Mapping[int, int]]:
-    """Return tasks without epochs with the same epoch for all."""
+    """Return `tasks` with `epoch` as the epoch of every task."""
     return {
         subtopology_id: dict.fromkeys(partitions, epoch)
         for subtopology_id, partitions in tasks.items()

@@ -208,7 +208,7 @@ def _epochs(listed: Iterable[CurrentTaskIds], member_epoch: int) -> TaskEpochs:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of a member."""
+    """Return the tombstones of all records of a member."""
     ids = {"group_id": group_id, "member_id": member_id}
     return [
         (StreamsGroupCurrentMemberAssignmentKey(**ids), None),

@@ -61,7 +61,7 @@ def state_of(group: StateFacts) -> StreamsGroupState:
 
 
 class StreamsMemberState(IntEnum):
-    """A member's progress towards its target; the numbers are those in the member's record."""
+    """A member's progress towards its target; the values are stored in the member's record."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2

@@ -172,7 +172,7 @@ class StreamsGroup(CommittingGroup):
             self.holders.add(member.process_id, current.revoking)
 
     def state_records(self) -> list[CoordinatorRecord]:
-        """Return the records that restore this state."""
+        """Return the records that restore the group's state."""
         group_id = self.group_id
         records = [member_record(group_id, member) for member in self.members.values()]
         if self.topology is not None:
@@ -252,7 +252,7 @@ class StreamsGroup(CommittingGroup):
     # Offsets
 
     def check_member_epoch(self, request: OffsetCommitRequest, member: StreamsMember) -> ErrorCode:
-        """Return the error of a commit with a stale epoch of a known member, or NONE."""
+        """Return the error if the commit's member epoch is not accepted, or NONE."""
         received = request.generation_id_or_member_epoch
         current = self.current(member.member_id)
         if received == current.epoch:
@@ -274,7 +274,10 @@ class StreamsGroup(CommittingGroup):
         return ErrorCode.NONE
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Check that a member sends its current epoch; requests without a member send no epoch."""
+        """Return UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH, or NONE for a member's current epoch.
+
+        A request without a member id and epoch also gets NONE.
+        """
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
         if member_id not in self.members:

@@ -45,12 +45,12 @@ _NO_OFFSETS = TaskOffsets()
 
 
 def assignment_configs(group: StreamsGroup) -> Mapping[str, str]:
-    """Return the assignor configs as they are recorded."""
+    """Return the assignor configs in the form of the epoch record."""
     return {_STANDBY_REPLICAS: str(config(group, STANDBY_REPLICAS))}
 
 
 class Computation(NamedTuple):
-    """The input of a target assignment, computed for group epoch `epoch` at time `now_ms`."""
+    """Computes a target assignment for group epoch `epoch` at time `now_ms`."""
 
     group: StreamsGroup
     epoch: int
@@ -88,7 +88,7 @@ class Computation(NamedTuple):
     ) -> steps.Computation[Assignment]:
         """Return the target tasks of all members, and append their records.
 
-        While topics are missing or wrong, no member gets tasks.
+        While topics are missing or have wrong partition counts, no member gets tasks.
         """
         group, last = self.group, self.group.targets
         subtopologies = self.topology.subtopologies

@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class OwnedTasks(NamedTuple):
-    """The tasks of a member, as in a target but with epochs for active tasks."""
+    """The tasks of a member; unlike in a target, active tasks have epochs."""
 
     active: TaskEpochs = {}
     standby: Tasks = {}
@@ -55,7 +55,10 @@ class TaskLists(NamedTuple):
     warmup: Sequence[ListedTasks] | None
 
     def owned(self) -> MemberTasks | None:
-        """Return the reported tasks, or None without a report. Raises RefusedError."""
+        """Return the reported tasks, or None without a report.
+
+        Raises RefusedError if a subtopology is listed twice.
+        """
         if self.active is None or self.standby is None or self.warmup is None:
             return None
         return MemberTasks(*map(tasks_by_id, (self.active, self.standby, self.warmup)))

@@ -1,7 +1,7 @@
 """The range assignor: each member gets consecutive partitions of each subscribed topic.
 
 If members subscribe to the same topics with the same partition count, each member gets the same
-partition numbers of all topics, so that the member can join the topics. Static members come first,
+partition numbers of all topics, as joins of these topics require. Static members come first,
 sorted by instance id, so that a static member with a new member id gets the same partitions.
 Source: RangeAssignor.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Return the assignment, which does not depend on the previous one."""
+    """Return the assignment, which does not depend on the current assignment."""
     pace = Pace()
     readers: Counter[bytes] = Counter()
     for member in spec.members.values():
@@ -50,7 +50,7 @@ def assign(spec: GroupSpec) -> Computation[Assignment]:
 
 
 def _order(entry: tuple[str, MemberSpec]) -> tuple[bool, bytes]:
-    """Return the sort key: static members by instance id, then the others by member id.
+    """Return the sort key: static members by instance id, then dynamic members by member id.
 
     Strings are ordered like in Java.
     """

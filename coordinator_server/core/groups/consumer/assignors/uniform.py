@@ -103,7 +103,7 @@ def _kept(partitions: Partitions, topic_ids: frozenset[bytes], quota: int) -> _K
 
 
 def assign(spec: GroupSpec) -> Computation[Assignment]:
-    """Return the assignment."""
+    """Return the target assignment, by the assignor that fits the members' subscriptions."""
     if not any(member.topic_ids for member in spec.members.values()):
         return {}
     if spec.is_homogeneous:

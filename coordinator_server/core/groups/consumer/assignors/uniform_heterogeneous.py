@@ -48,7 +48,7 @@ class _Builder:
         self._pace = Pace()
 
     def build(self) -> Computation[Assignment]:
-        """Return the assignment."""
+        """Build and return the assignment."""
         yield from self._order()
         yield from self._keep()
         for topic_id in self._topic_ids:
@@ -59,7 +59,7 @@ class _Builder:
         return (yield from self._assignment())
 
     def _work_on(self, topic_id: bytes) -> int:
-        """Return the work for a topic: its number of partitions plus its number of subscribers."""
+        """Return the cost of a topic: its number of partitions plus its number of subscribers."""
         return self._counts[topic_id] + len(self._readers[topic_id])
 
     def _order(self) -> Computation[None]:
@@ -208,9 +208,9 @@ class Loads:
         return index
 
     def next_most(self) -> int | None:
-        """Return the member that gives the next partition, or None if no member is left.
+        """Return the member that gives up the next partition, or None if no member is left.
 
-        The partition counts as given.
+        The partition is no longer counted as this member's.
         """
         if self._most_next < self._most_start:
             if self._most_start and self._most_end <= self._most_start:

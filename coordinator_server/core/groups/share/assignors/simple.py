@@ -71,8 +71,8 @@ def _topics_kept(
 ) -> dict[bytes, frozenset[int]]:
     """Return the initial assignment of a member: its previous topics, without partitions.
 
-    Topics that no member subscribes to any more keep their partitions if subscriptions differ, and
-    are dropped if all members have the same subscription, as in Kafka.
+    A topic without subscribers keeps its partitions if the members' subscriptions differ, and is
+    dropped if all members have the same subscription, as in Kafka.
     """
     return {
         topic_id: frozenset() if topic_id in readers else had
@@ -94,7 +94,7 @@ def _share_out(
     held: dict[int, set[TopicPartition]],
     pace: Pace,
 ) -> Computation[None]:
-    """Change `held` (member -> partitions) so that all subscribers share the targets evenly."""
+    """Change `held` (member -> partitions) so that the subscribers share `targets` evenly."""
     sharing = -(-len(readers) // len(targets)) if targets else 0
     quotas = _quotas(sharing * len(targets), readers)
     holders: dict[TopicPartition, set[int]] = {partition: set() for partition in targets}
@@ -123,7 +123,7 @@ def _share_out(
 
 
 def _quotas(total: int, readers: Sequence[int]) -> dict[int, int]:
-    """Divide `total` partitions among the subscribers; return each subscriber's number."""
+    """Divide `total` partitions among the subscribers; return the number for each subscriber."""
     each = total / len(readers)
     return {
         index: ceil(each * (place + 1)) - ceil(each * place) for place, index in enumerate(readers)

@@ -16,7 +16,8 @@ Tasks = Mapping[str, frozenset[int]]
 class MemberTasks(NamedTuple):
     """The active, standby and warm-up tasks of a member.
 
-    Standby tasks are copies of the state; warm-up tasks restore the state, to run the task soon.
+    A standby task keeps a copy of the state. A warm-up task restores the state, so that its member
+    can run the task soon.
     """
 
     active: Tasks = {}
@@ -31,7 +32,8 @@ Assignment = Mapping[str, MemberTasks]
 class StreamsMemberSpec(NamedTuple):
     """A member, one thread of a process; `tasks` are its current tasks.
 
-    `offsets` are its restored offsets by task, including tasks of which it has only the state.
+    `offsets` are the member's restored offsets by task, including tasks of which the member has
+    only the state.
     """
 
     process_id: str

@@ -162,7 +162,7 @@ class _Quota:
         return -(-self._tasks // self._members) if self._members else 0
 
     def note(self, count: int) -> None:
-        """Update the share after a member has got `count` tasks."""
+        """Update the share after a member's number of tasks has risen to `count`."""
         if count == self.each:
             self._tasks -= count
             self._members -= 1
@@ -208,7 +208,7 @@ class _StickyBuilder:
         self._candidates: dict[TaskId, list[tuple[bool, int, _StickyMember]]] = {}
 
     def build(self) -> Computation[Assignment]:
-        """Return the assignment."""
+        """Build and return the assignment."""
         yield from self._note_members()
         yield from self._assign_active()
         if self._replicas:
@@ -344,7 +344,10 @@ class _StickyBuilder:
         return member.task_count < self._quota.each
 
     def _has_found_process(self, task: TaskId, processes: LeastFirst[Process]) -> bool:
-        """Add a standby task to the least-loaded process without the task; return False if none."""
+        """Add a standby task to the least-loaded process that does not have the task.
+
+        Returns False if every process has the task.
+        """
         asked = [processes.pop()]
         while processes and asked[-1].has_task(task):
             asked.append(processes.pop())
@@ -359,8 +362,8 @@ class _StickyBuilder:
 def _least_loaded(members: list[_StickyMember], task: TaskId | None = None) -> _StickyMember | None:
     """Return the first member, unless a later member and its process both have less load.
 
-    With a `task`, only members whose process does not have the task count; None if there is none.
-    Source: findPrevMemberWithLeastLoad.
+    With a `task`, members whose process has the task are ignored. Returns None if no member
+    remains. Source: findPrevMemberWithLeastLoad.
     """
     least: _StickyMember | None = None
     load, count = inf, inf

@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from protocol.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from protocol.batch_header import LOG_OVERHEAD_BYTES
 from protocol.schema import ArrayType, Message
 
 if TYPE_CHECKING:
     from coordinator_server.steps import Computation
+    from protocol.errors import ErrorCode
     from protocol.registry import ApiSpec
     from protocol.schema import Field
 
@@ -219,34 +222,60 @@ def clear_outer_errors(message: Message) -> Computation[bool]:
     return has_inner or bool({"error_code", "partition_error_code"} & names)
 
 
-def with_fetch_errors(
-    response: Message, selection: Selection, topic_name: TopicName, error: int
-) -> Computation[Message | None]:
-    """Return a copy of a Fetch response with an error for the selected partitions, in steps.
+def with_changed_partitions(
+    response: FetchResponse,
+    selection: Selection,
+    topic_name: TopicName,
+    change: Callable[[PartitionData], PartitionData | None],
+) -> Computation[FetchResponse | None]:
+    """Return a copy of a Fetch response in which the selected partitions are changed, in steps.
 
-    Return None if the response has none of them. The response is changed instead of the request,
-    because the request of a fetch session does not name all of its partitions.
+    `change` returns the new partition, or None to keep the partition. Return None if no partition
+    is changed. The response is changed instead of the request, because the request of a fetch
+    session does not name all of its partitions.
     """
-    topics: list[Message] = []
-    has_selected = False
-    for topic in response.responses:  # type: ignore[attr-defined]  # as the schema says
-        name = identity(topic, TOPIC, topic_name)
-        if not matches(selection[TOPIC], name):
+    topics: list[FetchableTopicResponse] = []
+    has_changed = False
+    for topic in response.responses:
+        if TOPIC in selection and not matches(selection[TOPIC], identity(topic, TOPIC, topic_name)):
             topics.append(topic)
             continue
         partitions = []
         for partition in topic.partitions:
             yield
             index = partition.partition_index
-            if matches(selection.get(PARTITION, index), index):
-                has_selected = True
-                failed = type(partition)(partition_index=index)
-                failed.error_code, failed.high_watermark = error, -1
-                partitions.append(failed)
-            else:
-                partitions.append(partition)
-        topics.append(_with_arrays(topic, {"partitions": partitions}))
-    return _with_arrays(response, {"responses": topics}) if has_selected else None
+            changed = change(partition) if matches(selection.get(PARTITION, index), index) else None
+            has_changed = has_changed or changed is not None
+            partitions.append(partition if changed is None else changed)
+        topic = topic.copy()
+        topic.partitions = partitions
+        topics.append(topic)
+    if not has_changed:
+        return None
+    response = response.copy()
+    response.responses = topics
+    return response
+
+
+def failed_partition(partition: PartitionData, error: ErrorCode) -> PartitionData:
+    """Return the partition of a Fetch response with an error and without records."""
+    index = partition.partition_index
+    return PartitionData(partition_index=index, error_code=error, high_watermark=-1)
+
+
+def corrupted_partition(partition: PartitionData) -> PartitionData | None:
+    """Return the partition of a Fetch response whose first batch has a wrong CRC.
+
+    The last byte of the batch is inverted. Return None for a partition without records.
+    """
+    records = bytearray(partition.records or b"")
+    if len(records) < LOG_OVERHEAD_BYTES:
+        return None
+    length = int.from_bytes(records[LOG_OVERHEAD_BYTES - 4 : LOG_OVERHEAD_BYTES], "big")
+    records[min(LOG_OVERHEAD_BYTES + length, len(records)) - 1] ^= 0xFF
+    copy = partition.copy()
+    copy.records = bytes(records)
+    return copy
 
 
 def _key(entry: Message) -> tuple[object, ...]:

@@ -9,9 +9,11 @@ from coordinator_server.events.log import LOG
 from coordinator_server.faults.elements import (
     Parts,
     clear_outer_errors,
+    corrupted_partition,
+    failed_partition,
     merged,
     split,
-    with_fetch_errors,
+    with_changed_partitions,
 )
 from coordinator_server.faults.rule import AFTER, BEFORE, TakenFault
 from coordinator_server.net.call import Call
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from coordinator_server.net.connection import Connection
     from coordinator_server.net.dispatch import Handler
     from coordinator_server.steps import Computation, Steps
+    from protocol.apis.fetch import FetchResponse, PartitionData
     from protocol.schema import Message
 
 
@@ -112,12 +115,15 @@ class _Faulty(Call):
         """Return the response with the errors and the throttle time of the plan, in steps."""
         version = self.api_version
         for rule in plan.fetch_rules:
-            changed = yield from with_fetch_errors(
-                response, rule.selection, self.topic_name, rule.error or 0
+            change: Callable[[PartitionData], PartitionData | None] = corrupted_partition
+            if rule.error is not None:
+                change = partial(failed_partition, error=rule.error)
+            changed = yield from with_changed_partitions(
+                cast("FetchResponse", response), rule.selection, self.topic_name, change
             )
             if changed is not None:
                 response = changed
-                _report(self.faults, self, rule, ["error"])
+                _report(self.faults, self, rule, ["corrupt" if rule.corrupts else "error"])
         if plan.errors is not None:
             response = yield from merged(response, plan.errors, version)
         if plan.throttle_ms and hasattr(response, "throttle_time_ms"):
@@ -234,14 +240,16 @@ def _plan(
     for rule in rules:
         if rule.is_over or not rule.matches_caller(call):
             continue
-        changes_response = call.api_name == "Fetch" and bool(rule.selection)
+        changes_response = rule.corrupts or (
+            rule.error is not None and call.api_name == "Fetch" and bool(rule.selection)
+        )
         parts = Parts(None, request)
-        if rule.selection and not (changes_response and rule.error is not None):
+        if rule.selection and not changes_response:
             parts = yield from split(request, call.api_version, rule.selection, call.topic_name)
         if parts.taken is None or not rule.is_due(faults.clock.now_ms()):
             continue
         decided = plan.add(rule)
-        if rule.error is not None and changes_response:
+        if changes_response:
             plan.fetch_rules.append(rule)
         elif rule.error is not None and (yield from _refuse(plan, call, rule)):
             decided.append("error")

@@ -49,11 +49,11 @@ FIELDS: Mapping[str, str] = {
     "probability": _CHANCE,
     "error": _ERROR,
     "drop": _DROP,
-    **dict.fromkeys(("cut", "force"), _FLAG),
+    **dict.fromkeys(("cut", "corrupt", "force"), _FLAG),
 }
 """The kinds of the fields of a rule; `control.shapes.faults` has their meanings."""
 
-ACTIONS = ("error", "delay_ms", "late_ms", "throttle_ms", "drop", "cut")
+ACTIONS = ("error", "delay_ms", "late_ms", "throttle_ms", "drop", "cut", "corrupt")
 
 
 class FaultError(ValueError):
@@ -93,6 +93,7 @@ class FaultRule:
         self.throttle_ms: int = values.get("throttle_ms", 0)
         self.drop: str | None = values.get("drop")
         self.is_cut: bool = values.get("cut", False)
+        self.corrupts: bool = values.get("corrupt", False)
         self.taken = 0
         self.is_over = False
         self._jitter_ms: int = values.get("jitter_ms", 0)
@@ -247,6 +248,10 @@ def _check_together(rule: FaultRule, values: Mapping[str, Any]) -> None:
             raise FaultError(f"{name} has no effect without {' or '.join(partners)}")
     if PARTITION in rule.selection and "topic" not in rule.selection:
         raise FaultError(f"partition={rule.selection[PARTITION]} has no effect without topic")
+    if rule.corrupts and rule.apis != {"Fetch"}:
+        raise FaultError("corrupt: true needs api: Fetch, whose responses have record batches")
+    if rule.corrupts and rule.error is not None:
+        raise FaultError("corrupt has no effect with error, whose responses have no records")
     for api in sorted(rule.apis):
         spec = SPEC_BY_NAME[api]
         if missing := set(rule.selection) - element_kinds(spec):

@@ -95,6 +95,10 @@ class Faults:
         """Send half of the response, then close the connection."""
         return self.add(api=api, cut=True, **rule)
 
+    def corrupt(self, **rule: Any) -> Fault:
+        """Give fetched batches a wrong CRC, in the responses only."""
+        return self.add(api="Fetch", corrupt=True, **rule)
+
     def rules(self) -> list[ActiveFault]:
         """Return all rules with the number of their faults."""
         return self._api.faults_list()["faults"]

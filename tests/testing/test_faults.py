@@ -130,6 +130,35 @@ def test_a_fetch_fails_for_one_partition(kafka: Broker) -> None:
     consumer.close()
 
 
+def test_a_corrupt_batch_is_fetched_again(kafka: Broker) -> None:
+    """librdkafka with `check.crcs` reports the wrong CRC, and then reads the record."""
+    kafka.produce("orders", "a")
+    reported = []
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": "app",
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+            "fetch.error.backoff.ms": 50,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
+    with kafka.faults.corrupt(topic="orders", times=1) as fault:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                break
+            if message is not None:
+                reported.append(message.error().name())
+        assert fault.injected == 1
+    assert message is not None
+    assert message.value() == b"a"
+    assert reported == ["_BAD_MSG"]
+    consumer.close()
+
+
 def test_a_reset_removes_the_rules(kafka: Broker) -> None:
     """The next test of a suite meets no fault of the test before."""
     kafka.faults.error("Metadata", "LEADER_NOT_AVAILABLE")

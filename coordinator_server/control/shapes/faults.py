@@ -44,6 +44,9 @@ class FaultRule(TypedDict):
     cut: NotRequired[
         Annotated[bool, "action: send the first half of the response, then close the connection"]
     ]
+    corrupt: NotRequired[
+        Annotated[bool, "action: the first batch of fetched records has a wrong CRC (Fetch only)"]
+    ]
     force: NotRequired[Annotated[bool, "allow an error code that Kafka never returns for the API"]]
 
 

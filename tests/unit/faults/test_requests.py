@@ -22,6 +22,7 @@ from protocol.apis.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.batch_header import crc_is_valid, iterate_batches
 from protocol.errors import ErrorCode
 from tests.harness.client import Client
 from tests.harness.groups import GroupBroker, join_request
@@ -344,6 +345,28 @@ def test_a_fetched_partition_fails_in_the_response(broker: GroupBroker) -> None:
     assert fetched[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not fetched[1].records
     assert rule.taken == 1
+
+
+def test_a_corrupt_batch_has_a_wrong_crc_in_the_response(broker: GroupBroker) -> None:
+    """Only the first batch of the named partition is corrupt, and the log is not changed."""
+    for partition in (0, 1, 1):
+        broker.ask(produce(1, partition), 12)
+    partitions = [FetchPartition(partition=index, partition_max_bytes=9999) for index in (0, 1)]
+    request = FetchRequest(
+        max_bytes=9999, topics=[FetchTopic(topic="t", partitions=partitions)], session_epoch=-1
+    )
+    broker.faults.add({"api": "Fetch", "topic": "t", "partition": 1, "corrupt": True, "times": 1})
+    rows = []
+    for _ in range(2):
+        (topic,) = broker.ask(request, 12).responses
+        rows.append(
+            [
+                crc_is_valid(data.records, header)
+                for data in topic.partitions
+                for header in iterate_batches(data.records)
+            ]
+        )
+    assert rows == [[True, False, True], [True, True, True]]
 
 
 def test_a_refused_join_does_not_change_the_group(broker: GroupBroker) -> None:

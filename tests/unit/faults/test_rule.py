@@ -24,7 +24,10 @@ MATRIX = ROOT / "tests/conformance/access/kafka.json.gz"
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        ({}, "a fault rule needs an action: error, delay_ms, late_ms, throttle_ms, drop, cut"),
+        (
+            {},
+            "a fault rule needs an action: error, delay_ms, late_ms, throttle_ms, drop",
+        ),
         ({"error": "NOT_COORDINATR"}, "'NOT_COORDINATR': Kafka has no such error code, did you"),
         ({"error": 9999}, "error=9999: Kafka has no such error code"),
         ({"error": True}, "error=True: Kafka has no such error code"),
@@ -58,6 +61,12 @@ MATRIX = ROOT / "tests/conformance/access/kafka.json.gz"
         ({"drop": "before", "message": "no"}, "message has no effect without error"),
         ({"drop": "before", "jitter_ms": 5}, "jitter_ms has no effect without delay_ms or late_ms"),
         ({"drop": "before", "partition": 0}, "partition=0 has no effect without topic"),
+        ({"corrupt": True}, "corrupt: true needs api: Fetch"),
+        ({"api": "Produce", "corrupt": True}, "corrupt: true needs api: Fetch"),
+        (
+            {"api": "Fetch", "corrupt": True, "error": "CORRUPT_MESSAGE"},
+            "corrupt has no effect with error",
+        ),
         (
             {"api": "Heartbeat", "topic": "t", "drop": "before"},
             "Heartbeat requests have no topic; they have: group, member",

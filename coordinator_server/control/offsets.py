@@ -141,10 +141,12 @@ async def delete_group(request: ControlRequest) -> dict[str, Any]:
 
 
 def _group(request: ControlRequest) -> Group | None:
-    """Return the group in the path, or None."""
+    """Return the group in the path, or None. Raises ControlError if it cannot be known."""
     try:
         return group_of(request)[1]
-    except ControlError:
+    except ControlError as error:
+        if error.status != 404:  # such as a coordinator that is not loaded
+            raise
         return None
 
 

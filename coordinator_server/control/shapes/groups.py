@@ -38,6 +38,9 @@ class Groups(TypedDict):
 
     groups: Annotated[list[GroupEntry], "the groups"]
     next: Annotated[str | None, "the value of `after` for the next page; null on the last page"]
+    not_loaded: NotRequired[
+        Annotated[list[str], "why groups are missing here: the partitions that are not loaded"]
+    ]
 
 
 class Member(TypedDict):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from coordinator_server.control import offsets
+from coordinator_server.control import groups, offsets
 from coordinator_server.control.request import ControlError, ControlRequest
-from coordinator_server.control.routes import ROUTES
 from coordinator_server.topics.names import OFFSETS_TOPIC
+from storage.memory_disk import MemoryDisk
+from tests.harness.broker import DATA
 from tests.unit.control.virtual_time import VirtualTimeNodes
 
 COUNT = 3_000
@@ -21,25 +19,15 @@ COUNT = 3_000
 class Cluster(VirtualTimeNodes):
     """A broker with a topic `wide`, whose requests go through the local connection."""
 
-    def __init__(self) -> None:
-        super().__init__(None, 1)
-        self.topics.create("wide", COUNT, {})
+    def __init__(self, disk: MemoryDisk | None = None) -> None:
+        super().__init__(disk, 1)
+        if disk is None:
+            self.topics.create("wide", COUNT, {})
         self.loaded()
 
     def request(self, verb: str, body: Any = None, **query: str) -> ControlRequest:
         """Return a request about the group `g`."""
-        (route,) = (route for route in ROUTES if route.verb == verb)
-        sent = b"" if body is None else json.dumps(body).encode()
-        values = route.values(query)
-        return ControlRequest(self.cluster, {"GROUP": "g"}, query, sent, values=values, route=route)
-
-    async def done(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Run the turns of the broker until a request has its response."""
-        task = asyncio.ensure_future(work)
-        while not task.done():
-            await asyncio.sleep(0)
-            self.turn()
-        return task.result()
+        return self.control_request(verb, body, GROUP="g", **query)
 
     async def set(self, *places: dict[str, Any]) -> dict[str, Any]:
         """Commit offsets of the group."""
@@ -73,6 +61,51 @@ async def test_offsets_that_exceed_a_batch_are_committed_in_parts(cluster: Clust
     answer = await cluster.done(offsets.delete_offsets(delete))
     assert {(one["before"], one["error"]) for one in answer["offsets"]} == {(0, None)}
     assert "wide" not in cluster.groups.tasks["g"].group.offsets.by_topic
+
+
+async def test_a_group_whose_load_has_failed_is_not_unknown() -> None:
+    """Requests about a group get 503 with the cause of its failed load, until the load succeeds.
+
+    GET /groups names the partition whose groups are missing. The load is repeated after a pause of
+    the machine's time, while the broker's time is frozen.
+    """
+    before = Cluster()
+    await before.set(place(0))
+    home = before.cluster.offsets_topic.partition_of("g")
+    for group_id in (f"g{number}" for number in range(100)):
+        if before.cluster.offsets_topic.partition_of(group_id) is not home:
+            break
+    path = f"{DATA}/{OFFSETS_TOPIC}-{home.index}/{0:020}.log"
+    before.groups.stop()
+    before.logs.close()
+    before.disk.unreadable.add(path)
+
+    cluster = Cluster(before.disk)
+    await cluster.controller.freeze()
+    cause = f"group g: NOT_COORDINATOR: {OFFSETS_TOPIC}-{home.index} cannot be loaded: .*{path}"
+    for work in (
+        offsets.reset_offsets(cluster.request("offsets reset", {"to": "latest"})),
+        offsets.set_offsets(cluster.request("offsets set", {"offsets": [place(0)]})),
+        groups.group(cluster.request("groups show")),
+    ):
+        with pytest.raises(ControlError, match=cause) as refused:
+            await cluster.done(work)
+        assert refused.value.status == 503
+    listed = await cluster.done(groups.groups(cluster.request("groups list")))
+    assert listed["groups"] == []
+    (reason,) = listed["not_loaded"]
+    assert f"group g: {reason}" == str(refused.value)
+    unknown = cluster.request("groups show")._replace(parameters={"GROUP": group_id})
+    with pytest.raises(ControlError, match="there is no group") as missing:
+        await cluster.done(groups.group(unknown))
+    assert missing.value.status == 404
+
+    cluster.disk.unreadable.clear()
+    cluster.advance(1_000)
+    described = await cluster.done(groups.group(cluster.request("groups show")))
+    assert [one["offset"] for one in described["offsets"]] == [7]
+    listed = await cluster.done(groups.groups(cluster.request("groups list")))
+    assert "not_loaded" not in listed
 
 
 async def test_a_negative_offset_is_refused(cluster: Cluster) -> None:

@@ -184,7 +184,9 @@ class OffsetReset(TypedDict):
     timestamp_ms: NotRequired[Annotated[int, "for `timestamp`"]]
     shift_by: NotRequired[Annotated[int, "for `shift`; may be negative"]]
     offset: NotRequired[Annotated[int, "for `offset`"]]
-    dry_run: NotRequired[Annotated[bool, "true: only return the new offsets"]]
+    dry_run: NotRequired[
+        Annotated[bool, "true: only return the new offsets, or the error of the reset"]
+    ]
 
 
 class OffsetChange(TypedDict):
@@ -198,6 +200,10 @@ class OffsetChange(TypedDict):
         "committed offset after the change: `before` if `error` is set, null if there is none",
     ]
     error: Annotated[str | None, "Kafka's error for this partition, null if it was changed"]
+    warning: Annotated[
+        str | None,
+        "the offset is outside the log; a reset then uses the first or last offset of the log",
+    ]
 
 
 class OffsetChanges(TypedDict):

@@ -44,6 +44,13 @@ def unique_names(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
+def refuse_both(new: Collection[str], removed: Iterable[str]) -> None:
+    """Raise ControlError for a name that is both set and unset."""
+    for name in removed:
+        if name in new:
+            raise ControlError(400, f"{shown(name)} is in both set and unset")
+
+
 def refuse_others(what: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise ControlError if a name is not known, with the known names."""
     for name in given:

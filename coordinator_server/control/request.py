@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.control.errors import ControlError, natural_number, refuse_others
+from coordinator_server.control.errors import (
+    ControlError,
+    natural_number,
+    refuse_both,
+    refuse_others,
+)
 from coordinator_server.control.json_steps import read
 from coordinator_server.control.route import ControlRoute
 from coordinator_server.security.principal import ANONYMOUS
@@ -32,6 +37,7 @@ __all__ = [
     "check_running",
     "check_size",
     "natural_number",
+    "refuse_both",
     "refuse_others",
     "unloaded",
 ]
@@ -104,6 +110,12 @@ class ControlRequest(NamedTuple):
     def principal(self) -> Principal:
         """The user of the request, or Kafka's anonymous user without a login."""
         return self.user or ANONYMOUS
+
+    @property
+    def asker(self) -> dict[str, str]:
+        """The user, if the request has a login, and the address of the client: for the log."""
+        user = {} if self.user is None else {"user": str(self.user)}
+        return {**user, "remote": self.client_host.removeprefix("/")}
 
     # --- access -----------------------------------------------------------------------------------
 

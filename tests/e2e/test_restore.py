@@ -45,7 +45,7 @@ from protocol.apis.alter_client_quotas import (
 )
 from protocol.registry import SPEC_BY_NAME
 from storage.local_disk import LocalDisk
-from storage.replacement import STAGED, commit
+from storage.replacement import REPLACED, STAGED, commit
 from storage.security_state import CHANGES_FILE
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
 
@@ -129,6 +129,10 @@ def test_users_and_acls_are_those_of_the_snapshot(tmp_path: Path) -> None:
         assert api.acls_list() == before
         client = confluent_kafka.Producer(broker.client_config("confluent", "admin"))
         assert client.list_topics(timeout=10).brokers
+        source = f"directory={snapshot['directory']}"
+        assert broker.log_lines("cluster.restored", source, "remote=127.0.0.1")
+        api.reset()
+        assert broker.log_lines("cluster.reset", "remote=127.0.0.1")
 
 
 class _Clients:
@@ -439,13 +443,14 @@ def served_cluster(
     return ServedCluster(new_cluster)
 
 
-def stage(directory: Path, listeners: str | None = None) -> None:
-    """Stage data with the topic `new` in a data directory, and with dynamic `listeners`."""
+def stage(directory: Path, listeners: str | None = None, **configs: str) -> None:
+    """Stage data with the topic `new` and dynamic configs in a data directory."""
     staged = Config(overrides={"log.dirs": str(directory / STAGED)})
     logs = compose(staged, SystemClock()).shared.logs
     logs.create_topic("new", new_topic_id(), 1, {})
-    if listeners is not None:
-        logs.catalogue.put_broker_configs({"1": {"listeners": listeners}})
+    configs |= {} if listeners is None else {"listeners": listeners}
+    if configs:
+        logs.catalogue.put_broker_configs({"1": configs})
     logs.close()
 
 
@@ -613,6 +618,61 @@ def test_a_taken_port_of_the_snapshot_changes_nothing(tmp_path: Path) -> None:
         assert str(served.cluster.servers.addresses(1)[0]) == wanted
         socket.create_connection(("127.0.0.1", port), 5).close()
         await served.stop()
+
+    asyncio.run(run())
+
+
+def test_a_key_store_that_is_missing_here_changes_nothing(tmp_path: Path) -> None:
+    """A snapshot whose TLS settings cannot be used is refused with the reason."""
+
+    async def run() -> None:
+        served = served_cluster(
+            tmp_path, **{"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL"}
+        )
+        (address,) = await served.listen()
+        stage(
+            tmp_path,
+            f"{address},TLS://127.0.0.1:0",
+            **{"listener.name.tls.ssl.keystore.location": "/none.p12"},
+        )
+        with pytest.raises(NotRestoredError, match="the key store needs its password"):
+            await served.restore()
+        assert not list(tmp_path.glob("restore.*"))
+        assert not served.failed.done()
+        assert served.cluster.servers.addresses(1) == (address,)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_replaced_data_is_kept_until_the_new_data_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the directory of the replaced data; a restore that succeeds removes it."""
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("no sockets")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        served.cluster.topics.create("old", 1, {})
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster, "listen", failing)
+            with pytest.raises(RuntimeError):
+                await served.restore()
+        kept = tmp_path / REPLACED
+        assert f"the replaced data is in {kept}" in str(served.failed.exception())
+        assert '"old"' in (kept / "topics.json").read_text()
+        await served.stop()
+        again = served_cluster(tmp_path)
+        assert kept.exists()
+        await again.listen()
+        while kept.exists():
+            await asyncio.sleep(0.01)
+        assert again.cluster.topics.topic("new") is not None
+        await again.stop()
 
     asyncio.run(run())
 

@@ -20,6 +20,7 @@ import confluent_kafka
 import kafka
 import pytest
 
+from coordinator_server import cluster_restore
 from coordinator_server.apis import alter_client_quotas
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.cluster import Cluster, Handover
@@ -45,6 +46,7 @@ from protocol.apis.alter_client_quotas import (
 )
 from protocol.registry import SPEC_BY_NAME
 from storage.local_disk import LocalDisk
+from storage.partition_log import PartitionLog
 from storage.replacement import REPLACED, STAGED, commit
 from storage.security_state import CHANGES_FILE
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
@@ -741,7 +743,9 @@ def test_an_error_after_the_commit_ends_the_process(
     asyncio.run(run())
 
 
-def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> None:
+def test_closed_clusters_are_freed_and_the_ports_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No closed cluster stays in memory; a client that connects meanwhile is served."""
 
     async def run() -> None:
@@ -755,6 +759,7 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
                 connected.append(socket.create_connection((address.host, address.port), 5))
             return compose(config, SystemClock(), handover=handover)
 
+        monkeypatch.setattr(cluster_restore, "_COLLECT_SECONDS", 0.01)
         served = ServedCluster(new_cluster)
         (address,) = await served.listen()
         for _ in range(3):
@@ -766,12 +771,50 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
             assert await asyncio.to_thread(client.recv, 4)
             client.close()
         await asyncio.sleep(0.1)
+        gc.unfreeze()
         gc.collect()
         clusters = [one for one in gc.get_objects() if isinstance(one, Cluster)]
         assert [one.config.data_directory for one in clusters].count(str(tmp_path)) == 1
         await served.stop()
 
     asyncio.run(run())
+
+
+def test_partitions_of_a_closed_cluster_are_freed_without_a_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of the former cluster is freed in steps; a large process collects no garbage."""
+
+    def collect() -> int:
+        raise AssertionError("a full collection takes too long with many objects")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        topic = served.cluster.topics.create("old", 100, {})
+        assert sum(partition.log.log_end_offset for partition in topic.partitions) == 0
+        del topic
+        assert open_logs() == 100
+        stage(tmp_path)
+        gc.disable()
+        await served.restore()
+        while open_logs():
+            await asyncio.sleep(0.1)
+        await served.stop()
+
+    def open_logs() -> int:
+        logs = (one for one in gc.get_objects() if isinstance(one, PartitionLog))
+        return sum(log.topic == "old" for log in logs)
+
+    monkeypatch.setattr(cluster_restore, "_COLLECT_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_restore, "_MOST_COLLECTED", 1_000)
+    monkeypatch.setattr(gc, "collect", collect)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 2_000)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()
 
 
 def test_data_that_cannot_be_served_ends_the_process(tmp_path: Path) -> None:

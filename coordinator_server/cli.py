@@ -293,9 +293,8 @@ def _add_tracing_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--otel-ratio",
         type=float,
-        default=1.0,
         metavar="RATIO",
-        help="part of the requests that are traced, from 0 to 1 (default: 1)",
+        help="part of the requests that --otel traces, from 0 to 1 (default: 1)",
     )
 
 
@@ -368,9 +367,11 @@ def _serve(options: argparse.Namespace) -> int:
         return 1
 
 
-def _tracing(url: str | None, ratio: float) -> TracingOptions | None:
+def _tracing(url: str | None, ratio: float | None) -> TracingOptions | None:
     """Return the options for OpenTelemetry, None without --otel. Raises ConfigError."""
     if url is None:
+        if ratio is not None:
+            raise ConfigError(f"--otel-ratio={ratio:g}: --otel is missing")
         return None
     from coordinator_server.tracing.options import missing_packages, read_options
 
@@ -378,7 +379,7 @@ def _tracing(url: str | None, ratio: float) -> TracingOptions | None:
         packages = " and ".join(missing)
         raise ConfigError(f"--otel needs {packages}: pip install 'coordinator-server[otel]'")
     try:
-        return read_options(url, ratio)
+        return read_options(url, 1 if ratio is None else ratio)
     except ValueError as error:
         raise ConfigError(f"--otel: {error}") from error
 
@@ -402,7 +403,7 @@ def _registry(url: str | None, login_file: str | None) -> RegistryAddress | None
         if login_file is not None:
             raise ConfigError("--http-registry-login-file: --http-registry is missing")
         return None
-    from coordinator_server.registry.address import missing_packages, read_address
+    from coordinator_server.control.registry_option import missing_packages, read_address
 
     if missing := missing_packages():
         packages = " and ".join(missing)

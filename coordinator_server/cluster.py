@@ -19,6 +19,7 @@ from coordinator_server.net.addresses import check_names
 from coordinator_server.net.connections import CLOSING_SECONDS
 from coordinator_server.net.socket_server import SocketServers
 from coordinator_server.topics.names import OFFSETS_TOPIC
+from storage import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -115,7 +116,16 @@ class Cluster:
             if node_id != self.config.node_id:
                 for address in self.servers.addresses(node_id):
                     LOG.emit("broker.listening", broker=node_id, address=address.address)
+        self.step_runner.run(self._forget_replaced())
         return self.servers.addresses(self.config.node_id)
+
+    def _forget_replaced(self) -> Steps:
+        """Remove the data that a restore has replaced, now that the new data is served."""
+        logs = self.shared.logs
+        try:
+            yield from replacement.forget(logs.disk, logs.path)
+        except OSError as error:
+            LOG.emit("log.failed", reason=f"the replaced data cannot be removed: {error}")
 
     def handover(self) -> Handover:
         """Return the Handover for the next cluster of the process. Call this before `close`."""
@@ -184,6 +194,16 @@ class Cluster:
             self.brokers.add(broker)
             moved = self.topics.leadership.start_node(node_id, self.topics.all_topics())
             LOG.emit("broker.returned", broker=node_id, partitions_moved=moved)
+
+    def broker_to_read(self, node_id: int) -> Broker:
+        """Return a broker, also if it is stopped, to read settings, ACLs and quotas from.
+
+        The coordinators of a stopped broker know nothing.
+        """
+        broker = self.brokers.get(node_id)
+        if broker is None:
+            broker = self._new_broker(self.shared.configs[node_id], self.stop_broker)
+        return broker
 
     def check_open(self) -> None:
         """Raise StartError if the cluster is closed: its data may belong to another cluster."""

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from coordinator_server.topics.manager import TopicManager
 
 
-async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
+async def reset(
+    cluster: Cluster, *, moves: bool = False, user: str | None = None, remote: str | None = None
+) -> dict[str, int]:
     """Remove all state that clients created, and their connections; return how many.
 
     The result counts topics, groups and connections. Stopped brokers are started. With `moves` the
     brokers listen on other ports, so that former clients cannot reconnect. The removal happens in
     one turn of the event loop, connections first. Producer ids are not reused. Clocks, fault
-    rules and the log level return to their initial values. Raises StorageError, StartError.
+    rules and the log level return to their initial values. `user` and `remote` name the requester
+    in the log. Raises StorageError, StartError.
     """
     for node_id in cluster.node_ids:
         await cluster.start_broker(node_id)
@@ -59,7 +62,7 @@ async def reset(cluster: Cluster, *, moves: bool = False) -> dict[str, int]:
         if cluster.shared.counts is not None:
             await asyncio.sleep(0)  # one event loop iteration, in which the aborted connections end
             cluster.shared.counts.forget_closed()
-    LOG.emit("cluster.reset", **removed)
+    LOG.emit("cluster.reset", **removed, user=user, remote=remote)
     return removed
 
 

@@ -15,11 +15,13 @@ from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from coordinator_server.config.config import ConfigError
 from coordinator_server.config.dynamic_configs import DynamicConfigs
 from coordinator_server.events.log import LOG
 from coordinator_server.net.acceptor import StartError, bind
+from coordinator_server.security.listener_security import ListenerSecurity
 from storage import replacement
 from storage.errors import StorageError
 from storage.topic_catalogue import TopicCatalogue
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.cluster import Cluster, Handover
     from coordinator_server.config.config import Listener
+    from coordinator_server.steps import Steps
 
     Prepare = Callable[[], Awaitable[None]]
     Use = Callable[[Cluster], None]
@@ -39,9 +42,21 @@ CLOSING_SECONDS = 0.3
 _COLLECT_SECONDS = 1.0
 """Delay before the memory of a closed cluster is freed, so that no request refers to it."""
 
+_MOST_COLLECTED = 150_000
+"""Limit of the objects of the process for a full garbage collection, which then takes at most
+about 50 ms. With more objects, some 1 500 objects of the closed cluster stay in memory."""
+
 
 class NotRestoredError(Exception):
     """The cluster was not replaced; nothing has changed."""
+
+
+class RestoreSource(NamedTuple):
+    """The directory of a snapshot that is restored, and who has asked for this."""
+
+    directory: str | None = None
+    user: str | None = None
+    remote: str | None = None
 
 
 class ServedCluster:
@@ -84,17 +99,19 @@ class ServedCluster:
         if not self._is_closed:
             await self.cluster.stop()
 
-    async def restore(self) -> float:
+    async def restore(self, source: RestoreSource | None = None) -> float:
         """Replace the cluster by one with the staged data; return how many seconds this took.
 
         If the caller is cancelled, the replacement continues; the staged data of a failed
-        replacement is removed here. Raises NotRestoredError if nothing has changed, StartError if
-        the new cluster cannot start.
+        replacement is removed here. `source` is for the log. Raises NotRestoredError if nothing has
+        changed, StartError if the new cluster cannot start.
         """
-        self._replacing = asyncio.get_running_loop().create_task(self._restore())
+        self._replacing = asyncio.get_running_loop().create_task(
+            self._restore(source or RestoreSource())
+        )
         return await asyncio.shield(self._replacing)
 
-    async def _restore(self) -> float:
+    async def _restore(self, source: RestoreSource) -> float:
         former = self.cluster
         async with former.changing:
             started_s = perf_counter()
@@ -116,14 +133,17 @@ class ServedCluster:
                 self.use(self.cluster)
                 is_served = True
             finally:
-                # After any failure, also a bug, the process must end, because it has no cluster to
-                # serve.
-                if not is_served:
-                    error = StartError(f"the restored data cannot be served: {sys.exc_info()[1]}")
-                    self.failed.set_exception(error)
+                if not is_served:  # also after a bug: the process must not run on without a cluster
+                    self.failed.set_exception(_cannot_serve(former, sys.exc_info()[1]))
         duration_s = perf_counter() - started_s
-        LOG.emit("cluster.restored", duration_ms=round(duration_s * 1000))
-        asyncio.get_running_loop().call_later(_COLLECT_SECONDS, _collect)
+        LOG.emit(
+            "cluster.restored",
+            directory=source.directory,
+            duration_ms=round(duration_s * 1000),
+            user=source.user,
+            remote=source.remote,
+        )
+        self.cluster.step_runner.run_later(_COLLECT_SECONDS, _free(former))
         return duration_s
 
     async def _commit(self, former: Cluster) -> Handover:
@@ -136,7 +156,7 @@ class ServedCluster:
             handover = former.handover()
             commit(former, handover)
             is_committed = True
-        except (StorageError, OSError, StartError) as error:
+        except (ConfigError, StorageError, OSError, StartError) as error:
             raise NotRestoredError(str(error)) from error
         finally:
             if not is_committed:
@@ -148,6 +168,13 @@ class ServedCluster:
         return handover
 
 
+def _cannot_serve(former: Cluster, reason: BaseException | None) -> StartError:
+    """Return the error of a restore that has failed, with the directory of the replaced data."""
+    replaced = Path(former.shared.logs.path, replacement.REPLACED)
+    kept = f"; the replaced data is in {replaced}" if replaced.exists() else ""
+    return StartError(f"the restored data cannot be served: {reason}{kept}")
+
+
 async def remove(directory: Path) -> None:
     """Remove a directory, if it exists, in a thread. Raises OSError."""
     if directory.exists():
@@ -155,7 +182,9 @@ async def remove(directory: Path) -> None:
 
 
 def commit(cluster: Cluster, handover: Handover) -> None:
-    """Make the staged data the data of the next start. Raises StorageError, OSError, StartError.
+    """Make the staged data the data of the next start.
+
+    Raises StorageError, OSError, StartError, and ConfigError for settings that cannot be used.
 
     The staged data continues what clients rely on: no producer id is given out twice, and the
     leader epochs of topics rise, as after an unclean election of a replica that is behind.
@@ -191,7 +220,8 @@ def commit(cluster: Cluster, handover: Handover) -> None:
 def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: Handover) -> None:
     """Add sockets for listeners that only the dynamic configs in `catalogue` have.
 
-    Raises StartError if a port is taken, unless by this process, which frees the port in time.
+    Raises StartError if a port is taken, unless by this process, which frees the port in time, and
+    ConfigError if TLS or SASL of a listener cannot be set up.
     """
     configs = {node_id: copy(config) for node_id, config in cluster.shared.configs.items()}
     DynamicConfigs(catalogue, configs)
@@ -199,8 +229,14 @@ def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: H
     for node_id, config in configs.items():
         names = {listener.name for listener in config.listeners_of_start()}
         for listener in config.listeners():
+            security = ListenerSecurity(config, listener.name)
+            security.authentication(cluster.machine_clock, cluster.security, _take_no_turn)
             if listener.name in names and listener.port not in own_ports | {0}:
                 handover.sockets[node_id][listener] = bind(listener)
+
+
+def _take_no_turn(_: Callable[[], None]) -> None:
+    pass
 
 
 async def _prepared() -> None:
@@ -211,9 +247,19 @@ def _used(_: Cluster) -> None:
     pass
 
 
-def _collect() -> None:
-    """Free closed clusters; later garbage collections skip the objects of the current cluster."""
-    if gc.get_freeze_count():
+def _free(former: Cluster) -> Steps:
+    """Free the memory of a closed cluster: nearly all of it are partitions, one per step.
+
+    The objects of the current cluster are exempt from later garbage collections.
+    """
+    for topic in former.topics.all_topics():
+        while topic.partitions:
+            topic.partitions.pop()
+            yield
+    if not gc.get_freeze_count():
+        return  # the process does not control its garbage collections, see `server.run`
+    gc.freeze()
+    if gc.get_freeze_count() <= _MOST_COLLECTED:
         gc.unfreeze()
         gc.collect()
         gc.freeze()

@@ -331,8 +331,7 @@ class LogManager:
     def partitions(self) -> Iterator[TopicPartition]:
         """Yield all partitions of the current topics."""
         for record in tuple(self.catalogue.topics.values()):
-            for partition in range(record.partition_count):
-                yield record.name, partition
+            yield from ((record.name, index) for index in range(record.partition_count))
 
     def is_on_disk(self, name: str, partition: int) -> bool:
         """Return whether a partition was ever written to."""
@@ -496,5 +495,6 @@ class LogManager:
             self.catalogue.close()
             self.security_state.close()
             self._lock.release()
+            self._logs.clear()
         if failure is not None:
             raise failure

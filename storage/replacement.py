@@ -1,10 +1,12 @@
 """Replaces the contents of a data directory; a crash leaves the old or the new contents.
 
-The new contents are prepared in `STAGED`. `commit` renames this directory to `COMPLETE`: before
-the rename the old contents are valid, afterwards the new contents. `finish` removes the old
-contents, renames the directory to `MOVING`, and moves the new contents to their places. The start
+The new contents are prepared in `STAGED`. `commit` renames this directory to `COMPLETE`: before the
+rename the old contents are valid, afterwards the new ones. `finish` moves the old contents to
+`REPLACED`, renames the directory to `MOVING`, and moves the new contents to their places. The start
 of a broker calls `finish`, so a replacement that a crash has interrupted is finished by the next
-start. All renames are inside the data directory, which may be a mount point.
+start. `forget` removes the old contents; the broker calls it when it listens, so that new contents
+that cannot be served cost nothing. All renames are inside the data directory, which may be a mount
+point.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ from storage.security_state import CHANGES_FILE, SECURITY_FILE
 from storage.topic_catalogue import CATALOGUE_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from storage.disk import Disk
 
 STAGED = "restore.staged"
 COMPLETE = "restore.complete"
 MOVING = "restore.moving"
+REPLACED = "restore.replaced"
 
 _FILES = (
     CATALOGUE_FILE,
@@ -69,7 +74,7 @@ def finish(disk: Disk, path: str) -> None:
     The data directory must be locked. Files that do not belong to the broker stay. Raises OSError.
     """
     if disk.exists(f"{path}/{COMPLETE}"):
-        _discard(disk, path, path, [name for name in disk.listdir(path) if _is_replaced(name)])
+        _set_aside(disk, path, [name for name in disk.listdir(path) if _is_replaced(name)])
         disk.sync_directory(path)
         disk.rename(f"{path}/{COMPLETE}", f"{path}/{MOVING}")
         disk.sync_directory(path)
@@ -90,6 +95,38 @@ def finish(disk: Disk, path: str) -> None:
         staged = f"{path}/{STAGED}"
         _discard(disk, path, staged, disk.listdir(staged))
         disk.rmdir(staged)
+
+
+def forget(disk: Disk, path: str) -> Iterator[None]:
+    """Remove the contents that were replaced, if there are any, one file per step.
+
+    Raises OSError; another call removes the rest.
+    """
+    replaced = f"{path}/{REPLACED}"
+    if not disk.exists(replaced):
+        return
+    for name in disk.listdir(replaced):
+        if disk.is_directory(f"{replaced}/{name}"):
+            for file in disk.listdir(f"{replaced}/{name}"):
+                disk.unlink(f"{replaced}/{name}/{file}")
+                yield
+            disk.rmdir(f"{replaced}/{name}")
+        else:
+            disk.unlink(f"{replaced}/{name}")
+        yield
+    disk.rmdir(replaced)
+
+
+def _set_aside(disk: Disk, path: str, names: list[str]) -> None:
+    """Move files and directories to REPLACED."""
+    replaced = f"{path}/{REPLACED}"
+    if not disk.exists(replaced):
+        disk.mkdir(replaced)
+    for name in names:
+        if disk.exists(f"{replaced}/{name}"):  # of an earlier restore, or kept by a power cut
+            _discard(disk, path, replaced, [name])
+        disk.rename(f"{path}/{name}", f"{replaced}/{name}")
+    disk.sync_directory(replaced)
 
 
 def _is_replaced(name: str) -> bool:

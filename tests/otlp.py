@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.loopback_http import LoopbackServer
 
 
 class Received(NamedTuple):
@@ -27,28 +28,14 @@ class Received(NamedTuple):
     end_ns: int = 0
 
 
-class OtlpReceiver:
+class OtlpReceiver(LoopbackServer):
     """An OTLP receiver on a free port of loopback, as a context manager."""
 
     def __init__(self) -> None:
         self.spans: list[Received] = []
         self.logs: list[Received] = []
         self.resources: list[dict[str, Any]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-
-    @property
-    def url(self) -> str:
-        """The URL of the receiver."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        super().__init__()
 
     def named(self, name: str, **attributes: object) -> list[Received]:
         """Return the spans with a name and with these attributes (`__` for a dot)."""
@@ -58,6 +45,16 @@ class OtlpReceiver:
             for span in list(self.spans)
             if span.name == name and wanted.items() <= span.attributes.items()
         ]
+
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        """Keep the spans or log records of a request."""
+        body = request.rfile.read(int(request.headers["Content-Length"]))
+        if request.headers.get("Content-Encoding") == "gzip":
+            body = zlib.decompress(body, 31)
+        self._receive(request.path, body)
+        request.send_response(200)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
 
     def _receive(self, path: str, body: bytes) -> None:
         if path == "/v1/traces":
@@ -72,26 +69,6 @@ class OtlpReceiver:
                         Received(one.body.string_value, _attributes(one.attributes))
                         for one in scope.log_records
                     ]
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    body = zlib.decompress(body, 31)
-                receiver._receive(self.path, body)
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        return Handler
 
 
 def _span(span: Any) -> Received:

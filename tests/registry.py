@@ -6,16 +6,16 @@ It answers as the documented REST API of Confluent's registry, or hostile, see `
 from __future__ import annotations
 
 import json
-import threading
 from base64 import b64encode
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote
 
 from coordinator_server.testing.api import ControlApi
 from tests.e2e.control_api import CheckedControl, http_address
+from tests.loopback_http import LoopbackServer
 from tests.support import Serve
 
 RECORDED: dict[str, Any] = json.loads(
@@ -32,7 +32,7 @@ def framed(schema_id: int, body: bytes) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + body
 
 
-class RegistryServer:
+class RegistryServer(LoopbackServer):
     """A registry on a free port of loopback, as a context manager.
 
     `schemas` has responses by schema id, `subjects` by subject (version 1). `login` is the required
@@ -50,8 +50,7 @@ class RegistryServer:
             self.add(
                 subject, entry["id"], entry["schema"], entry["schemaType"], entry["references"]
             )
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        super().__init__()
 
     def add(
         self,
@@ -70,18 +69,15 @@ class RegistryServer:
         self.schemas[schema_id] = answer
         self.subjects[subject] = {"subject": subject, "version": 1, "id": schema_id, **answer}
 
-    @property
-    def url(self) -> str:
-        """The URL of the registry."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def handle(self, request: BaseHTTPRequestHandler) -> None:
+        """Send the response to a request, or misbehave."""
+        if self.misbehave is not None:
+            self.requests.append(request.path)
+            self.misbehave(request)
+            request.close_connection = True
+            return
+        status, answer = self.answer(request.path, request.headers["Authorization"])
+        send(request, status, json.dumps(answer).encode())
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, dict[str, Any]]:
         """Return status and body of a response."""
@@ -104,26 +100,6 @@ class RegistryServer:
                 found,
             )
         )
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                if registry.misbehave is not None:
-                    registry.requests.append(self.path)
-                    registry.misbehave(self)
-                    self.close_connection = True
-                    return
-                status, answer = registry.answer(self.path, self.headers["Authorization"])
-                send(self, status, json.dumps(answer).encode())
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        return Handler
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:

@@ -10,12 +10,13 @@ import gc
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from coordinator_server.clock.broker_clock import Scheduler
+    from coordinator_server.clock.broker_clock import Scheduler, Timer
 
 SLICE_MS = 5
 """Length of a slice; its last step may exceed the slice a little."""
@@ -81,6 +82,10 @@ class StepRunner:
             gc.disable()
         self._waiting.append(steps)
         self._schedule()
+
+    def run_later(self, delay_s: float, steps: Iterator[None]) -> Timer:
+        """Like `run`, after a delay in seconds. A cancelled timer drops the steps."""
+        return self._scheduler.call_later(delay_s, partial(self.run, steps))
 
     def close(self) -> None:
         """Drop work in progress and future work, so that nothing is written any more."""

@@ -216,7 +216,7 @@ async def reset(request: ControlRequest) -> dict[str, Any]:
     """
     cluster = request.cluster
     try:
-        counts = await cluster_reset.reset(cluster, moves=request.values["move"])
+        counts = await cluster_reset.reset(cluster, moves=request.values["move"], **request.asker)
     except StorageError as error:
         raise ControlError(500, f"not everything could be deleted: {error}") from error
     except StartError as error:

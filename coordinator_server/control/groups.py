@@ -13,7 +13,7 @@ from coordinator_server.control.errors import proposal
 from coordinator_server.control.lag import LagReader
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names, page_of_places
-from coordinator_server.control.request import ControlError, ControlRequest
+from coordinator_server.control.request import ControlError, ControlRequest, check_loaded, unloaded
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.rebalances.ownership import assigned
@@ -37,7 +37,11 @@ async def groups(request: ControlRequest) -> dict[str, Any]:
     page, next_name = await in_steps(page_of_names(request, _listed(request, known)))
     lags = LagReader(request.cluster, request)
     await lags.read_share_groups((known[name][0].node_id, known[name][1]) for name in page)
-    return {"groups": await in_steps(_entries(request, lags, known, page)), "next": next_name}
+    return {
+        "groups": await in_steps(_entries(request, lags, known, page)),
+        "next": next_name,
+        **unloaded(request.cluster, request.cluster.offsets_topic),
+    }
 
 
 def _listed(
@@ -145,14 +149,16 @@ def _topics(description: Mapping[str, Any]) -> Iterator[str]:
 
 
 def group_of(request: ControlRequest) -> tuple[Broker, Group]:
-    """Return the group in the path with its coordinator. Raises ControlError (404)."""
+    """Return the group in the path with its coordinator.
+
+    Raises ControlError (404), and (503) if the coordinator has not loaded the group.
+    """
     group_id, cluster = request.parameters["GROUP"], request.cluster
     for broker in cluster.brokers.values():
         task = broker.groups.tasks.get(group_id)
         if task is not None and not task.group.is_dead:
             return broker, task.group
-    if any(broker.groups.is_loading for broker in cluster.brokers.values()):
-        raise ControlError(404, f"there is no group {group_id} so far, groups are being loaded")
+    check_loaded(cluster, cluster.offsets_topic, group_id, f"group {group_id}")
     known = (other_group.group_id for _, other_group in _groups(cluster))
     visible = list(filter(request.sees_group, known))
     names = ", ".join(nsmallest(20, visible))

@@ -255,6 +255,7 @@ class ControlServer:
             client_host,
         )
         _check_access(request, route)
+        _check_encoding(head)
         if route.needs_broker:
             check_running(self._cluster)
         return route, request
@@ -392,6 +393,14 @@ def _match(pattern: str, path: list[str]) -> dict[str, str] | None:
         elif word != segment:
             return None
     return parameters
+
+
+def _check_encoding(head: Head) -> None:
+    """Raise ControlError (415) if the body of a request is compressed."""
+    encoding = head.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("", "identity"):
+        text = f"Content-Encoding: {encoding} is not served: send the body as it is"
+        raise ControlError(415, text, {"Accept-Encoding": "identity"})
 
 
 def _check_access(request: ControlRequest, route: ControlRoute) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from coordinator_server.control.errors import unique_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,7 @@ def _refuse_constant(name: str) -> None:
 
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=unique_names)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ def is_short(value: object) -> bool:
 
 
 def read(data: bytes) -> Computation[Any]:
-    """Return the value of a JSON text. Raises ValueError.
+    """Return the value of a JSON text. Raises ValueError, and ControlError for a repeated name.
 
     The parser of the standard library runs in one step: `request.check_size` limits the number of
     values, and 16 MiB of strings, the longest body, take 20 to 90 ms.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "control-server"
 TIMEOUT_SECONDS = 30.0
+_WITHOUT_RUNNING_BROKER = frozenset({"DescribeAcls", "DescribeClientQuotas", "DescribeConfigs"})
 
 
 class LocalConnection:
@@ -168,10 +169,16 @@ async def ask(
 ) -> Any:
     """Return the response to a request, by default of the first running broker.
 
-    `version` is the version of the API, by default the newest. Raises ControlError if no broker
-    runs, or without a response in TIMEOUT_SECONDS.
+    `version` is the version of the API, by default the newest. APIs that read what the brokers
+    share are answered without a running broker. Raises ControlError if no broker runs, or without a
+    response in TIMEOUT_SECONDS.
     """
-    broker = running_broker(request, node_id)
+    if api in _WITHOUT_RUNNING_BROKER:
+        controller_id = request.cluster.brokers.controller_id
+        default_id = request.cluster.node_ids[0] if controller_id < 0 else controller_id
+        broker = request.cluster.broker_to_read(default_id if node_id is None else node_id)
+    else:
+        broker = running_broker(request, node_id)
     spec, security = SPEC_BY_NAME[api], request.cluster.security
     connection = LocalConnection(request, broker.node_id)
     call: Any = LocalCall(connection, spec, message, version or spec.max_version)
@@ -182,7 +189,8 @@ async def ask(
     try:
         return await asyncio.wait_for(connection.answer, TIMEOUT_SECONDS)
     except TimeoutError as error:
-        raise ControlError(504, f"no response to {api} in {TIMEOUT_SECONDS:g} s") from error
+        text = f"broker {broker.node_id} has not answered {api} in {TIMEOUT_SECONDS:g} s"
+        raise ControlError(504, text) from error
 
 
 def running_broker(request: ControlRequest, node_id: int | None = None) -> Broker:

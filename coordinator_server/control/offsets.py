@@ -14,11 +14,18 @@ from coordinator_server.control.errors import ControlError
 from coordinator_server.control.groups import group_of
 from coordinator_server.control.lag import LagReader
 from coordinator_server.control.local import ask, check, error_text
+from coordinator_server.control.offset_targets import (
+    Place,
+    Warnings,
+    outside,
+    places_of,
+    targets,
+    wanted_of,
+)
 from coordinator_server.control.pace import in_steps
 from coordinator_server.core.groups.settings import GroupKind
 from coordinator_server.topics.names import OFFSETS_TOPIC
-from protocol.errors import ErrorCode, ProtocolError
-from storage.errors import StorageError
+from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -26,9 +33,7 @@ if TYPE_CHECKING:
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.core.groups.group import Group
     from coordinator_server.steps import Computation
-    from coordinator_server.topics.topic import Partition
 
-Place = tuple[str, int]
 Errors = dict[Place, str | None]
 
 _WITH_NAMES = 9
@@ -49,30 +54,12 @@ async def set_offsets(request: ControlRequest) -> dict[str, Any]:
     A group that does not exist is created, as in Kafka's tools.
     """
     body = await request.shaped()
-    wanted, metadata = await in_steps(_wanted(body["offsets"]))
+    wanted, metadata = await in_steps(wanted_of(body["offsets"]))
     group = _group(request)
     before = {} if group is None else await _committed(request, group)
     errors = await _commit(request, group, wanted, metadata)
-    return await in_steps(_changes(request, before, wanted, errors))
-
-
-def _wanted(
-    offsets: Iterable[Mapping[str, Any]],
-) -> Computation[tuple[dict[Place, int], dict[Place, str]]]:
-    """Return offsets and metadata by partition, in steps. Raises ControlError."""
-    wanted: dict[Place, int] = {}
-    metadata: dict[Place, str] = {}
-    for number, offset_to_set in enumerate(offsets):
-        topic, index, offset = (offset_to_set[name] for name in ("topic", "partition", "offset"))
-        place = topic, index
-        if not 0 <= index < 1 << 31 or offset < 0:
-            raise ControlError(400, f"offset {offset} of {topic}-{index}")
-        if place in wanted:
-            raise ControlError(400, f"offsets[{number}]: {topic}-{index} has two offsets")
-        wanted[place] = offset
-        metadata[place] = offset_to_set.get("metadata", "")
-        yield
-    return wanted, metadata
+    warnings = await in_steps(outside(request, wanted))
+    return await in_steps(_changes(request, before, wanted, errors, warnings))
 
 
 async def _committed(request: ControlRequest, group: Group) -> dict[Place, int]:
@@ -89,22 +76,38 @@ async def _committed(request: ControlRequest, group: Group) -> dict[Place, int]:
 
 
 async def reset_offsets(request: ControlRequest) -> dict[str, Any]:
-    """POST /groups/GROUP/offsets/reset: reset offsets. Raises ControlError."""
+    """POST /groups/GROUP/offsets/reset: reset offsets. Raises ControlError.
+
+    With topics, a group that does not exist is created, as in Kafka's tools.
+    """
     body = await request.shaped()
-    field = _REQUIRED.get(body["to"])
-    if field is not None and field not in body:
-        raise ControlError(400, f"{field} is missing: to={body['to']} needs it")
-    if body.get("offset", 0) < 0:
-        raise ControlError(400, f"offset={body['offset']} is negative")
-    _, group = group_of(request)
-    before = await _committed(request, group)
-    places = _places(request, body, before)
-    wanted = await in_steps(_targets(request, body, before, places))
+    _check_reset(body)
+    group = _group(request) if "topics" in body else group_of(request)[1]
+    before = {} if group is None else await _committed(request, group)
+    places = places_of(request, body, before)
+    warnings: Warnings = {}
+    wanted = await in_steps(targets(request, body, before, places, warnings))
     is_dry_run = body.get("dry_run", False)
     errors: Errors = {}
-    if not is_dry_run:
+    if is_dry_run:
+        _check_commit(request, group, wanted)
+    else:
         errors = await _commit(request, group, wanted, {})
-    return await in_steps(_changes(request, before, wanted, errors, is_dry_run=is_dry_run))
+    changes = _changes(request, before, wanted, errors, warnings, is_dry_run=is_dry_run)
+    return await in_steps(changes)
+
+
+def _check_reset(body: Mapping[str, Any]) -> None:
+    """Raise ControlError if a field is missing, negative, or of another kind of reset."""
+    needed = _REQUIRED.get(body["to"])
+    if needed is not None and needed not in body:
+        raise ControlError(400, f"{needed} is missing: to={body['to']} needs it")
+    for to, name in _REQUIRED.items():
+        if name in body and name != needed:
+            text = f"to={body['to']} and {name}={body[name]} contradict each other"
+            raise ControlError(400, f"{text}: {name} is for to={to}")
+    if body.get("offset", 0) < 0:
+        raise ControlError(400, f"offset={body['offset']} is negative")
 
 
 async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
@@ -123,7 +126,7 @@ async def delete_offsets(request: ControlRequest) -> dict[str, Any]:
         errors = await _delete_share(request, topic, before)
     else:
         errors = await _in_parts(request, before, {}, partial(_delete, request, topic))
-    return await in_steps(_changes(request, before, dict.fromkeys(before), errors))
+    return await in_steps(_changes(request, before, dict.fromkeys(before), errors, {}))
 
 
 async def delete_group(request: ControlRequest) -> dict[str, Any]:
@@ -141,76 +144,13 @@ async def delete_group(request: ControlRequest) -> dict[str, Any]:
 
 
 def _group(request: ControlRequest) -> Group | None:
-    """Return the group in the path, or None."""
+    """Return the group in the path, or None. Raises ControlError if it cannot be known."""
     try:
         return group_of(request)[1]
-    except ControlError:
+    except ControlError as error:
+        if error.status != 404:  # such as a coordinator that is not loaded
+            raise
         return None
-
-
-def _places(
-    request: ControlRequest, body: Mapping[str, Any], before: Mapping[Place, int]
-) -> list[Place]:
-    """Return the partitions of a reset, all of topics that the user may read.
-
-    Raises ControlError for other topics.
-    """
-    topics, indexes = body.get("topics"), body.get("partitions")
-    if topics is None:
-        places = list(before)
-    else:
-        places = []
-        for name in topics:
-            topic = request.cluster.topics.topic(name)
-            if topic is None or not request.sees_topic(name):
-                raise ControlError(404, f"there is no topic {name}")
-            places += [(name, partition.index) for partition in topic.partitions]
-    places = sorted(place for place in places if indexes is None or place[1] in indexes)
-    if not places:
-        raise ControlError(400, "no partition is selected: name topics, or commit an offset first")
-    for name in {name for name, _ in places}:
-        request.require("READ", "TOPIC", name)
-    return places
-
-
-def _targets(
-    request: ControlRequest,
-    body: Mapping[str, Any],
-    before: Mapping[Place, int],
-    places: Iterable[Place],
-) -> Computation[dict[Place, int]]:
-    """Return the new offsets of a reset, in steps. Raises ControlError."""
-    targets = {}
-    for place in places:
-        partition = request.cluster.topics.partition(*place)
-        if partition is None:
-            raise ControlError(404, f"there is no partition {place[0]}-{place[1]}")
-        try:
-            target = _target(partition, body, before.get(place))
-        except (StorageError, ProtocolError) as error:
-            raise ControlError(500, f"{place[0]}-{place[1]}: {error}") from error
-        if target is not None:
-            targets[place] = target
-        yield
-    return targets
-
-
-def _target(partition: Partition, body: Mapping[str, Any], before: int | None) -> int | None:
-    """Return the new offset of a partition, within the log; None to leave out the partition."""
-    log, to = partition.log, body["to"]
-    start, end = log.log_start_offset, log.high_watermark
-    if to == "earliest":
-        return start
-    if to == "latest":
-        return end
-    if to == "timestamp":
-        since = log.offset_for_timestamp(body["timestamp_ms"])
-        return end if since is None else min(since.offset, end)
-    if to == "current":
-        return end if before is None else max(start, min(before, end))
-    if to == "offset":
-        return int(max(start, min(body["offset"], end)))
-    return None if before is None else int(max(start, min(before + body["shift_by"], end)))
 
 
 def _changes(
@@ -218,6 +158,7 @@ def _changes(
     before: Mapping[Place, int],
     wanted: Mapping[Place, int | None],
     errors: Errors,
+    warnings: Warnings,
     *,
     is_dry_run: bool = False,
 ) -> Computation[dict[str, Any]]:
@@ -231,6 +172,7 @@ def _changes(
                 "before": old,
                 "after": after if error is None else old,
                 "error": error,
+                "warning": None if error is not None else warnings.get((topic, index)),
             }
         )
         yield
@@ -250,13 +192,35 @@ async def _commit(
 
     Raises ControlError if the first part is refused with one error for all partitions.
     """
-    if not wanted:
-        raise ControlError(400, "no offset is given: there is nothing to change")
+    _check_not_empty(wanted)
     if group is not None and group.kind is GroupKind.SHARE:
         change = partial(_alter_share, request, wanted)
     else:
         change = partial(_commit_part, request, wanted, metadata)
     return await _in_parts(request, wanted, metadata, change)
+
+
+def _check_not_empty(wanted: Mapping[Place, int]) -> None:
+    if not wanted:
+        raise ControlError(400, "no offset is given: there is nothing to change")
+
+
+def _check_commit(
+    request: ControlRequest, group: Group | None, wanted: Mapping[Place, int]
+) -> None:
+    """Raise the ControlError with which `_commit` would be refused for the state of the group."""
+    from protocol.apis.offset_commit import OffsetCommitRequest
+
+    _check_not_empty(wanted)
+    group_id = request.parameters["GROUP"]
+    if group is None:
+        return
+    if group.kind is GroupKind.SHARE:
+        error = ErrorCode.NON_EMPTY_GROUP if group.member_count else ErrorCode.NONE
+        check(error, error.message, f"group {group_id}")
+    else:
+        error = group.check_commit(OffsetCommitRequest(group_id=group_id, topics=[]), _WITH_NAMES)
+        check(error, None, f"group {group_id}: {_named(wanted)}")
 
 
 async def _in_parts(

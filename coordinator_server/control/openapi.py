@@ -108,7 +108,9 @@ def _responses(route: ControlRoute, definitions: dict[str, Any]) -> dict[str, An
     if route.content_type != "application/json":
         schema = {"type": "string", "x-data": schema} if route.response else {"type": "string"}
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    unavailable = {"503": {"description": "no broker of the process runs", "content": error}}
     return {
         "200": {"description": "OK", "content": {route.content_type: {"schema": schema}}},
+        **(unavailable if route.needs_broker else {}),
         "default": {"description": "the request failed", "content": error},
     }

@@ -384,6 +384,10 @@ def _encoded(record: Record) -> Computation[dict[str, Any]]:
 async def browse(request: ControlRequest) -> dict[str, Any]:
     """GET /topics/TOPIC/records: read records of all partitions or of one. Raises ControlError."""
     topic, values = topic_of(request), request.values
+    starts = [name for name in ("position", "offset", "timestamp_ms") if name in request.query]
+    if len(starts) > 1 and values["after"] is None:
+        first, second = (f"{name}={values[name]}" for name in starts[:2])
+        raise ControlError(400, f"{first} and {second} contradict each other")
     partitions: Sequence[Partition] = topic.partitions
     if values["partition"] is not None:
         partitions = [partition_at(topic, str(values["partition"]))]

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coordinator_server.control.errors import ControlError, natural_number, refuse_others
+from coordinator_server.control.errors import (
+    ControlError,
+    natural_number,
+    refuse_both,
+    refuse_others,
+)
 from coordinator_server.control.json_steps import read
 from coordinator_server.control.route import ControlRoute
 from coordinator_server.security.principal import ANONYMOUS
@@ -17,8 +22,10 @@ from coordinator_server.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.state import ControlState
+    from coordinator_server.runtime.topic import CoordinatorTopic
     from coordinator_server.security.principal import Principal
     from coordinator_server.steps import Computation, Steps
+    from coordinator_server.topics.topic import Partition
 
 __all__ = [
     "Content",
@@ -26,10 +33,13 @@ __all__ = [
     "ControlRequest",
     "ControlRoute",
     "EventStream",
+    "check_loaded",
     "check_running",
     "check_size",
     "natural_number",
+    "refuse_both",
     "refuse_others",
+    "unloaded",
 ]
 
 MOST_TOKENS = 100_000
@@ -101,6 +111,12 @@ class ControlRequest(NamedTuple):
         """The user of the request, or Kafka's anonymous user without a login."""
         return self.user or ANONYMOUS
 
+    @property
+    def asker(self) -> dict[str, str]:
+        """The user, if the request has a login, and the address of the client: for the log."""
+        user = {} if self.user is None else {"user": str(self.user)}
+        return {**user, "remote": self.client_host.removeprefix("/")}
+
     # --- access -----------------------------------------------------------------------------------
 
     def allows(self, operation: str, resource_type: str, name: str) -> bool:
@@ -147,6 +163,36 @@ def check_running(cluster: Cluster) -> None:
     if not cluster.brokers:
         text = "no broker runs: start one with POST /brokers/ID/start or `ctl brokers start ID`"
         raise ControlError(503, text)
+
+
+def check_loaded(cluster: Cluster, topic: CoordinatorTopic, key: str, what: str) -> None:
+    """Raise ControlError (503) with the reason unless the coordinator of a key has loaded it.
+
+    `topic` is the coordinator's topic, `what` names the key. A key of a topic that does not exist
+    yet needs no load.
+    """
+    if topic.partitions:
+        reason = _why_unavailable(cluster, topic, topic.partition_of(key))
+        if reason:
+            raise ControlError(503, f"{what}: {reason}")
+
+
+def _why_unavailable(cluster: Cluster, topic: CoordinatorTopic, partition: Partition) -> str:
+    broker = cluster.brokers.get(partition.leader_id)
+    coordinator = None if broker is None else broker.coordinator_of(topic.name)
+    if coordinator is None:
+        return f"COORDINATOR_NOT_AVAILABLE: no broker leads {topic.name}-{partition.index}"
+    return coordinator.why_unavailable(partition.index)
+
+
+def unloaded(cluster: Cluster, topic: CoordinatorTopic) -> dict[str, list[str]]:
+    """Return {"not_loaded": reasons} for the partitions that no coordinator has loaded.
+
+    The result is {} if everything is loaded.
+    """
+    reasons = (_why_unavailable(cluster, topic, partition) for partition in topic.partitions)
+    not_loaded = list(filter(None, reasons))
+    return {"not_loaded": not_loaded} if not_loaded else {}
 
 
 def check_size(body: bytes) -> Steps:

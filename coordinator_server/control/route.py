@@ -45,7 +45,8 @@ class Parameter(NamedTuple):
         if text is None:
             if self.is_required:
                 name = f"{self.name}={self.metavar or self.name.upper()}"
-                raise ControlError(400, f"{name} is missing: {self.meaning}")
+                text = f"the query parameter {name} is missing: {self.meaning}"
+                raise ControlError(400, f"{text} (a field of the body is not read)")
             return self.default
         if self.kind == "integer":
             return self._integer(text)

@@ -216,7 +216,8 @@ _GROUPS = (
          "groups:OffsetChanges", "commit offsets for a group without members", _READ_GROUP,
          body="groups:OffsetsToSet", body_bytes=OFFSETS_BODY_BYTES),
     _row("POST /groups/GROUP/offsets/reset", "offsets reset", "offsets:reset_offsets",
-         "groups:OffsetChanges", "reset the offsets of a group without members", _READ_GROUP,
+         "groups:OffsetChanges", "reset the offsets of a group without members; with topics, a "
+         "group that does not exist is created", _READ_GROUP,
          body="groups:OffsetReset"),
     _row("DELETE /groups/GROUP/offsets", "offsets delete", "offsets:delete_offsets",
          "groups:OffsetChanges",

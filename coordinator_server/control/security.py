@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.control.errors import ControlError
+from coordinator_server.control.errors import ControlError, refuse_both
 from coordinator_server.control.local import ask, check
 from coordinator_server.security.acl import (
     SUPPORTED_OPERATIONS,
@@ -87,6 +87,7 @@ async def alter_quotas(request: ControlRequest) -> dict[str, Any]:
     )
 
     body = await request.shaped()
+    refuse_both(body.get("set", {}), body.get("unset", []))
     operations = [
         QuotaOperation(key=name, value=float(value), remove=False)
         for name, value in body.get("set", {}).items()

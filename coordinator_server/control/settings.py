@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.local import ask, check
-from coordinator_server.control.request import ControlError, ControlRequest
+from coordinator_server.control.request import ControlError, ControlRequest, refuse_both
 from coordinator_server.control.topics import topic_of
 from protocol.apis.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -69,7 +69,8 @@ def _node_id(request: ControlRequest) -> int:
 
     text = request.values["broker"]
     if text is None:
-        return request.cluster.brokers.controller_id
+        controller_id = request.cluster.brokers.controller_id
+        return request.cluster.node_ids[0] if controller_id < 0 else controller_id
     return broker_id(request.cluster, text)
 
 
@@ -82,7 +83,7 @@ async def _configs(request: ControlRequest, resource_type: int, name: str) -> di
     )
     node_id = int(name) if resource_type == _BROKER else None
     (result,) = (await ask(request, "DescribeConfigs", message, node_id=node_id)).results
-    check(result.error_code, result.error_message, name)
+    check(result.error_code, result.error_message, _shown(resource_type, name))
     text = request.values.get("filter")
     configs = [config for config in result.configs if text is None or text in config.name]
     configs.sort(key=lambda config: config.name)
@@ -115,6 +116,7 @@ async def _alter(request: ControlRequest, resource_type: int, name: str) -> None
 
     body = await request.shaped()
     new, removed = body.get("set", {}), body.get("unset", [])
+    refuse_both(new, removed)
     changes = [
         AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in new.items()
     ]
@@ -126,4 +128,11 @@ async def _alter(request: ControlRequest, resource_type: int, name: str) -> None
     )
     message = IncrementalAlterConfigsRequest(resources=[resource])
     (result,) = (await ask(request, "IncrementalAlterConfigs", message)).responses
-    check(result.error_code, result.error_message, name or "all brokers")
+    check(result.error_code, result.error_message, _shown(resource_type, name))
+
+
+def _shown(resource_type: int, name: str) -> str:
+    """Return a resource for an error message."""
+    if resource_type == _TOPIC:
+        return f"topic {name}"
+    return f"broker {name}" if name else "all brokers"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from coordinator_server.cluster_restore import NotRestoredError, remove
+from coordinator_server.cluster_restore import NotRestoredError, RestoreSource, remove
 from coordinator_server.control.brokers import listeners_of
 from coordinator_server.control.errors import ControlError, shown
 from coordinator_server.net.acceptor import StartError
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from coordinator_server.cluster import Cluster
     from coordinator_server.control.request import ControlRequest
     from coordinator_server.control.state import ControlState
+
+
+_INTERRUPT_SECONDS = 5.0
 
 
 async def snapshot(request: ControlRequest) -> dict[str, Any]:
@@ -50,7 +54,7 @@ async def restore(request: ControlRequest) -> dict[str, Any]:
     staged = Path(request.cluster.topics.volume()[0], STAGED)
     try:
         summary = await _stage(request.cluster, snapshot, staged)
-        outage_s = await _replace(state)
+        outage_s = await _replace(state, RestoreSource(str(snapshot), **request.asker))
     finally:
         state.restoring = None
     cluster = state.served.cluster
@@ -77,11 +81,11 @@ async def _stage(cluster: Cluster, snapshot: Path, staged: Path) -> list[str]:
     return summary
 
 
-async def _replace(state: ControlState) -> float:
+async def _replace(state: ControlState, source: RestoreSource) -> float:
     """Replace the cluster; return how many seconds no broker was serving. Raises ControlError."""
     assert state.served is not None
     try:
-        return await state.served.restore()
+        return await state.served.restore(source)
     except NotRestoredError as error:
         raise ControlError(500, f"nothing has changed: {error}") from error
     except StartError as error:
@@ -127,10 +131,22 @@ async def _output_of(*arguments: str) -> list[str]:
     try:
         output, errors = await process.communicate()
     except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
+        await _interrupt(process)
         raise
     if process.returncode:
         reason = errors.decode("utf-8", "replace").strip().removeprefix("coordinator-server: ")
         raise ControlError(400 if process.returncode == 2 else 500, reason[:1000])
     return output.decode("utf-8", "replace").splitlines()
+
+
+async def _interrupt(process: asyncio.subprocess.Process) -> None:
+    """End a command as Ctrl-C does, so that the command removes its copy; else kill it."""
+    with suppress(ProcessLookupError):
+        if sys.platform != "win32":
+            process.send_signal(signal.SIGINT)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_INTERRUPT_SECONDS):
+                    await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

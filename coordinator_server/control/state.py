@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import ControlError
+from coordinator_server.events.log import LOG
 from coordinator_server.metrics.lag import RecordTimes
 
 if TYPE_CHECKING:
@@ -97,10 +98,14 @@ class ControlState:
     @property
     def registry(self) -> RegistryDecoder | None:
         """What decodes records with the schemas of a registry; None without a registry."""
-        if self._registry is None and self.options.registry is not None:
+        address = self.options.registry
+        if self._registry is None and address is not None:
             from coordinator_server.registry.decoder import RegistryDecoder
 
-            self._registry = RegistryDecoder(self.options.registry)
+            self._registry = RegistryDecoder(
+                address,
+                lambda reason: LOG.emit("registry.failed", url=address.url, reason=reason),
+            )
         return self._registry
 
     def use(self, cluster: Cluster) -> None:

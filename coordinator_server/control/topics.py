@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from coordinator_server.control.errors import proposal, shown
-from coordinator_server.control.local import ask, check
+from coordinator_server.control.local import ask, check, error_text, status_of
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names, page_of_places
 from coordinator_server.control.request import ControlError, ControlRequest, natural_number
+from coordinator_server.topics.leadership import NOBODY
 from coordinator_server.topics.topic_configs import configs_error
+from protocol.errors import ErrorCode
 from protocol.json_form import uuid_to_text
 from storage.errors import StorageError
 
@@ -59,7 +60,7 @@ async def topic(request: ControlRequest) -> dict[str, Any]:
 def _topic(topic: Topic) -> Computation[dict[str, Any]]:
     partitions = []
     for partition in topic.partitions:
-        partitions.append(offsets_of(partition))
+        partitions.append(_offsets_or_error(partition))
         yield
     return {
         "topic": topic.name,
@@ -79,23 +80,29 @@ async def create(request: ControlRequest) -> dict[str, Any]:
     body = await request.shaped()
     error = manager.creation_error(name)
     if error is not None:
-        raise ControlError(400, f"topic {name!r}: {error[1]}")
+        check(*error, f"topic {name}")
     count = body.get("partitions")
     if count is None:
         count = request.cluster.config.integer("num.partitions")
-    if not 0 < count <= _PARTITIONS_MAX:
-        raise ControlError(400, f"topic {name} cannot have {count} partitions")
+    _check_count(name, count)
     configs = body.get("configs") or {}
     texts = {key: None if value is None else str(value) for key, value in configs.items()}
     try:
         message = configs_error(request.cluster.config, texts.items())
         if message is not None:
-            raise ControlError(400, f"topic {name}: {message}")
+            check(ErrorCode.INVALID_CONFIG, message, f"topic {name}")
         kept = {key: value.strip() for key, value in texts.items() if value is not None}
         created = manager.create(name, count, kept)
     except StorageError as refusal:
-        raise ControlError(400, f"topic {name}: {refusal}") from refusal
+        text = error_text(refusal.code, str(refusal))
+        raise ControlError(status_of(refusal.code), f"topic {name}: {text}") from refusal
     return await in_steps(_topic(created))
+
+
+def _check_count(name: str, count: int) -> None:
+    if not 0 < count <= _PARTITIONS_MAX:
+        text = f"a topic has 1 to {_PARTITIONS_MAX} partitions, not {count}"
+        check(ErrorCode.INVALID_PARTITIONS, text, f"topic {name}")
 
 
 async def delete(request: ControlRequest) -> dict[str, Any]:
@@ -114,8 +121,7 @@ async def grow(request: ControlRequest) -> dict[str, Any]:
     from protocol.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
     count, name = (await request.shaped())["count"], topic_of(request).name
-    if not 0 < count <= _PARTITIONS_MAX:
-        raise ControlError(400, f"topic {name} cannot have {count} partitions")
+    _check_count(name, count)
     wanted = CreatePartitionsTopic(name=name, count=count, assignments=None)
     message = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
     (result,) = (await ask(request, "CreatePartitions", message)).results
@@ -165,8 +171,24 @@ def offsets_of(partition: Partition) -> dict[str, int]:
     try:
         log = partition.log
     except StorageError as error:
-        raise ControlError(500, str(error)) from error
+        raise ControlError(500, _text(error)) from error
     return {"start_offset": log.log_start_offset, "end_offset": log.high_watermark}
+
+
+def _offsets_or_error(partition: Partition) -> dict[str, Any]:
+    """Return the start and end offset of a partition; -1 and the error if the log cannot be opened.
+
+    Metadata shows such a partition as offline, too.
+    """
+    try:
+        log = partition.log
+    except StorageError as error:
+        return {"start_offset": -1, "end_offset": -1, "error": _text(error)}
+    return {"start_offset": log.log_start_offset, "end_offset": log.high_watermark}
+
+
+def _text(error: StorageError) -> str:
+    return f"{error.code.name}: {error}"
 
 
 async def partitions(request: ControlRequest) -> dict[str, Any]:
@@ -220,8 +242,11 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "size_bytes": 0,
         "open_transactions": 0,
     }
-    with suppress(StorageError):  # a log that cannot be opened has no offsets
+    try:
         log = partition.log
+    except StorageError as error:
+        details |= {"leader": NOBODY, "error": _text(error)}
+    else:
         details |= {
             "start_offset": log.log_start_offset,
             "end_offset": log.high_watermark,

@@ -17,6 +17,7 @@ from coordinator_server.control.groups import owners_of
 from coordinator_server.control.local import TIMEOUT_SECONDS, ask, check
 from coordinator_server.control.pace import in_steps
 from coordinator_server.control.pages import page_of_names
+from coordinator_server.control.request import check_loaded, unloaded
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ async def transactions(request: ControlRequest) -> dict[str, Any]:
         "transactions": await in_steps(_transactions(request, (known[name] for name in page))),
         "held_back": await in_steps(_held_back(request)),
         "next": next_name,
+        **unloaded(request.cluster, request.cluster.shared.transactions_topic),
     }
 
 
@@ -98,6 +100,8 @@ def _transaction_of(request: ControlRequest) -> tuple[int, TransactionMetadata]:
         entry = broker.transactions.ids.get(name)
         if entry is not None and _sees(request, name):
             return node_id, entry.metadata
+    topic = request.cluster.shared.transactions_topic
+    check_loaded(request.cluster, topic, name, f"transactional id {name}")
     known = list(filter(None, _known(request, {})))
     names = ", ".join(nsmallest(20, known))
     others = f"there are {names}" if names else "there is none at all"

@@ -20,12 +20,17 @@ TIMEOUT_SECONDS = 2.0
 """How long reading a schema with all its references may take."""
 
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+_REFUSED = (401, 403)
 _PART_BYTES = 64 * 1024
 _SHOWN_CHARACTERS = 200
 
 
 class RegistryError(Exception):
     """The schema or the value cannot be read; the message is for people."""
+
+
+class UnavailableError(RegistryError):
+    """The registry cannot be reached, does not answer in time, or refuses the broker's login."""
 
 
 class Reference(NamedTuple):
@@ -100,14 +105,15 @@ class RegistryClient:
         try:
             status, body = self._get(path, deadline_s)
         except TimeoutError:
-            raise RegistryError(_late(path)) from None
+            raise UnavailableError(_late(path)) from None
         except (OSError, HTTPException) as error:
-            raise RegistryError(f"the registry cannot be read: {_shown(error)}") from error
+            raise UnavailableError(f"the registry cannot be read: {_shown(error)}") from error
         value = _json(body)
         if status != 200:
             message = value.get("message") if isinstance(value, dict) else None
             reason = f": {_shown(message)}" if isinstance(message, str) else ""
-            raise RegistryError(f"the registry answers {path} with HTTP status {status}{reason}")
+            kind = UnavailableError if status in _REFUSED or status >= 500 else RegistryError
+            raise kind(f"the registry answers {path} with HTTP status {status}{reason}")
         answer = _answer(value)
         if answer is None:
             raise RegistryError(f"the registry answers {path} with something else than a schema")

@@ -15,7 +15,7 @@ from coordinator_server import _PACKAGES
 from coordinator_server.registry.worker import DECODE_SECONDS, HEADER, SCHEMA_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coordinator_server.registry.address import RegistryAddress
     from coordinator_server.registry.framed import Framed
@@ -41,10 +41,14 @@ _ROOT = Path(__file__).parents[2]  # the folder that has this package
 
 
 class RegistryDecoder:
-    """Decodes values with the schemas of one registry. The first value starts the worker."""
+    """Decodes values with the schemas of one registry. The first value starts the worker.
 
-    def __init__(self, address: RegistryAddress) -> None:
+    `on_unavailable` gets the reason when the registry could not be read.
+    """
+
+    def __init__(self, address: RegistryAddress, on_unavailable: Callable[[str], None]) -> None:
         self._address = address
+        self._on_unavailable = on_unavailable
         self._process: asyncio.subprocess.Process | None = None
         self._lock = asyncio.Lock()
 
@@ -123,6 +127,8 @@ class RegistryDecoder:
             raise ValueError("the worker sends something else than a response")
         shown = json.loads(await source.readexactly(head_bytes))
         text = (await source.readexactly(text_bytes)).decode("utf-8", "ignore")
+        if shown["is_unavailable"]:
+            self._on_unavailable(shown["error"])
         return {
             "schema_type": shown["type"],
             "name": shown["name"],

@@ -2,9 +2,9 @@
 
 Standard input has frames: first the address of the registry as JSON, then requests. A frame has a
 header (HEADER: the sizes of JSON and of bytes), JSON and bytes. A request is {"id", "most"} and the
-bytes of a value behind its schema id; its response is {"type", "name", "error", "is_cut"} and JSON
-as UTF-8, at most `most` bytes. The process ends at the end of standard input, and by SIGALRM if a
-request takes too long, also in code of a library that never returns.
+bytes of a value behind its schema id; its response is {"type", "name", "error", "is_cut",
+"is_unavailable"} and JSON as UTF-8, at most `most` bytes. The process ends at the end of standard
+input, and by SIGALRM if a request takes too long, also in code of a library that never returns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coordinator_server.registry.address import RegistryAddress
-from coordinator_server.registry.client import RegistryClient, RegistryError
+from coordinator_server.registry.client import RegistryClient, RegistryError, UnavailableError
 from coordinator_server.registry.schemas import Decode, decoder_of, described
 
 if TYPE_CHECKING:
@@ -37,12 +37,16 @@ _RETRY_SECONDS = 10.0
 
 
 class _Kept(NamedTuple):
-    """A schema: its type and its decoder, or the error until `retry_s`."""
+    """A schema: its type and its decoder, or the error until `retry_s`.
+
+    `is_unavailable` tells whether the error is about the registry, not about the schema.
+    """
 
     kind: str | None
     decode: Decode | None
-    error: str
-    retry_s: float
+    error: str = ""
+    retry_s: float = 0.0
+    is_unavailable: bool = False
 
 
 class Schemas:
@@ -63,16 +67,16 @@ class Schemas:
         return kept
 
     def _read(self, schema_id: int) -> _Kept:
-        kind = None
+        kind, is_unavailable = None, False
         try:
             schema = self._client.schema(schema_id)
             kind = schema.kind if schema.kind in ("AVRO", "PROTOBUF", "JSON") else None
-            return _Kept(kind, decoder_of(schema), "", 0)
+            return _Kept(kind, decoder_of(schema))
         except RegistryError as error:
-            text = str(error)
+            text, is_unavailable = str(error), isinstance(error, UnavailableError)
         except Exception as error:  # error boundary: libraries raise errors of many classes
             text = f"the schema cannot be read: {described(error)}"
-        return _Kept(kind, None, text, time.monotonic() + _RETRY_SECONDS)
+        return _Kept(kind, None, text, time.monotonic() + _RETRY_SECONDS, is_unavailable)
 
 
 def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
@@ -80,7 +84,13 @@ def answer(schemas: Schemas, request: dict[str, Any], data: bytes) -> tuple[dict
     _set_alarm(SCHEMA_SECONDS)
     kept = schemas.find(request["id"])
     _set_alarm(DECODE_SECONDS)
-    shown: dict[str, Any] = {"type": kept.kind, "name": None, "error": None, "is_cut": False}
+    shown: dict[str, Any] = {
+        "type": kept.kind,
+        "name": None,
+        "error": None,
+        "is_cut": False,
+        "is_unavailable": kept.is_unavailable,
+    }
     if kept.decode is None:
         return {**shown, "error": kept.error}, b""
     try:

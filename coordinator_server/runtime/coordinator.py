@@ -30,6 +30,9 @@ _ERROR_IN = {
     PartitionState.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
+FIRST_RETRY_SECONDS, MOST_RETRY_SECONDS = 1.0, 30.0
+"""Pause after the first failed load of a partition, and the limit to which the pause doubles."""
+
 P = TypeVar("P", bound=CoordinatorPartition)
 S = TypeVar("S")
 
@@ -50,8 +53,9 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
 
     `P` is the coordinator's partition class, `S` the loaded state of one key. A broker that becomes
     leader of a partition loads it (immigration), one partition at a time; a broker that loses
-    leadership unloads it (emigration). Subclasses set `keys`, the name of their keys in log
-    messages.
+    leadership unloads it (emigration). A partition whose log cannot be read, for example on a full
+    disk, is loaded again after a pause; Kafka waits for a change of the leader. Subclasses set
+    `keys`, the name of their keys in log messages.
     """
 
     keys: str
@@ -201,7 +205,9 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             self._cannot_load(partition, error, is_bug=True)
 
     def _cannot_load(self, partition: P, error: Exception, *, is_bug: bool = False) -> None:
-        partition.state = PartitionState.FAILED
+        partition.state, partition.failure = PartitionState.FAILED, str(error) or repr(error)
+        if isinstance(error, StorageError):
+            self._retry(partition)
         self.log.emit(
             "log.failed",
             topic=self._topic.name,
@@ -209,6 +215,17 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
             reason=f"its {self.keys} cannot be loaded: {error}",
             exc_info=is_bug,
         )
+
+    def _retry(self, partition: P) -> None:
+        """Load a partition again later, by the machine's time: the broker's time may be frozen."""
+        pause_s = min(FIRST_RETRY_SECONDS * 2**partition.failed_loads, MOST_RETRY_SECONDS)
+        partition.failed_loads += 1
+        self.step_runner.run_later(pause_s, self._load_again(partition))
+
+    def _load_again(self, partition: P) -> Steps:
+        if partition.state is PartitionState.FAILED:  # not closed meanwhile
+            partition.state = PartitionState.LOADING
+            yield from self._load_one(partition)
 
     # --- lookups ----------------------------------------------------------------------------------
 
@@ -259,6 +276,19 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         if partition is None:
             return None, ErrorCode.NOT_COORDINATOR
         return partition, _ERROR_IN[partition.state]
+
+    def why_unavailable(self, index: int) -> str:
+        """Return why the partition at `index` is not served by this broker; "" if it is served."""
+        if not self._is_stopped:
+            self._look()  # the topic may have been created since the last request
+        partition, error = self.partition_at(index)
+        if error is ErrorCode.NONE:
+            return ""
+        if partition is None or not partition.failure:
+            return f"{error.name}: {self._topic.name}-{index}: {error.message}"
+        again = "it is loaded again by itself" if partition.failed_loads else "see the broker's log"
+        what = f"{self._topic.name}-{index} cannot be loaded: {partition.failure}"
+        return f"{error.name}: {what}; {again}"
 
     def unavailable(self, key: str) -> ErrorCode:
         """Return the error for a key that this broker cannot serve now, or NONE."""

@@ -30,16 +30,18 @@ class PartitionState(Enum):
 class CoordinatorPartition:
     """The log of one partition, and whether its keys can be served.
 
-    Subclasses set `topic`, the name of the coordinator's topic.
+    Subclasses set `topic`, the name of the coordinator's topic. `failure` is the reason why the
+    last load has failed, `failed_loads` the number of such loads in a row.
     """
 
-    __slots__ = ("_clock", "_epoch", "_partition", "index", "state")
+    __slots__ = ("_clock", "_epoch", "_partition", "failed_loads", "failure", "index", "state")
 
     topic: ClassVar[str]
 
     def __init__(self, partition: Partition, clock: Clock) -> None:
         self.index = partition.index
         self.state = PartitionState.LOADING
+        self.failure, self.failed_loads = "", 0
         self._partition = partition
         self._epoch = partition.epoch
         self._clock = clock

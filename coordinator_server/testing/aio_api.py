@@ -175,7 +175,9 @@ class AsyncControlApi:
                 f"/groups/{quoted(group)}/offsets", None, cast(dict[str, object], body)))
 
     async def offsets_reset(self, group: str, body: groups.OffsetReset) -> groups.OffsetChanges:
-        """Reset the offsets of a group without members."""
+        """Reset the offsets of a group without members; with topics, a group that does not
+        exist is created.
+        """
         return cast("groups.OffsetChanges", await self.control.call("POST",
                 f"/groups/{quoted(group)}/offsets/reset", None, cast(dict[str, object], body)))
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from coordinator_server.testing.control import (
-    BrokerError,
     Control,
     EventReader,
     content_of,
@@ -54,7 +53,7 @@ class AsyncControl:
                 for event in events.read(part):
                     yield event
         except OSError as error:
-            raise BrokerError(f"{request}: the broker cannot be reached: {error}") from error
+            raise self._control.unreachable(request, error) from error
         finally:
             if writer is not None:
                 writer.close()
@@ -76,7 +75,7 @@ class AsyncControl:
                 writer.write(self._control.encoded(method, path, query, body))
                 received = await reader.read(-1)
         except OSError as error:
-            raise BrokerError(f"{request}: the broker cannot be reached: {error}") from error
+            raise self._control.unreachable(request, error) from error
         finally:
             if writer is not None:
                 writer.close()

@@ -170,7 +170,9 @@ class ControlApi:
                 f"/groups/{quoted(group)}/offsets", None, cast(dict[str, object], body)))
 
     def offsets_reset(self, group: str, body: groups.OffsetReset) -> groups.OffsetChanges:
-        """Reset the offsets of a group without members."""
+        """Reset the offsets of a group without members; with topics, a group that does not
+        exist is created.
+        """
         return cast("groups.OffsetChanges", self.control.call("POST",
                 f"/groups/{quoted(group)}/offsets/reset", None, cast(dict[str, object], body)))
 

@@ -91,7 +91,7 @@ class Control:
                 while part := connection.recv(1 << 16):
                     yield from reader.read(part)
             except OSError as error:
-                raise BrokerError(f"{request}: the broker cannot be reached: {error}") from error
+                raise self.unreachable(request, error) from error
         reader.end()
 
     def encoded(
@@ -136,14 +136,19 @@ class Control:
                 while part := connection.recv(1 << 18):
                     received += part
         except OSError as error:
-            raise BrokerError(f"{request}: the broker cannot be reached: {error}") from error
+            raise self.unreachable(request, error) from error
         return content_of(bytes(received), request)
 
     def _connect(self, request: str, timeout: float) -> socket.socket:
         try:
             return socket.create_connection(self.address, timeout)
         except OSError as error:
-            raise BrokerError(f"{request}: the broker cannot be reached: {error}") from error
+            raise self.unreachable(request, error) from error
+
+    def unreachable(self, request: str, error: OSError) -> BrokerError:
+        """Return the error of a request that could not be sent, with the address."""
+        address = ":".join(map(str, self.address))
+        return BrokerError(f"{request}: the broker cannot be reached at {address}: {error}")
 
 
 def _query(value: object) -> str:

@@ -1,9 +1,9 @@
 """`coordinator-server ctl`: inspect and change a running broker by its control server.
 
 The commands are the verbs of the table of routes, such as `ctl groups list` or `ctl topics create
-NAME --partitions 3`. Answers are tables; --json prints them as JSON. The exit code is 2 if an
-argument is wrong, also if only the broker sees it (HTTP status 400, 413 or 431), and 1 if the
-request fails for another reason.
+NAME --partitions 3`. Answers are tables, whose cells are cut at a terminal unless --wide is given;
+--json prints the answers as JSON. The exit code is 2 if an argument is wrong, also if only the
+broker sees it (HTTP status 400, 413 or 431), and 1 if the request fails for another reason.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NoReturn, get_args, get_origin, is_typeddict
+from typing import Any, Literal, get_args, get_origin, is_typeddict
 
 from coordinator_server.config.config import parse_address
 from coordinator_server.config.token_file import read_token
-from coordinator_server.control.errors import ControlError, natural_number
+from coordinator_server.control.errors import (
+    ControlError,
+    natural_number,
+    unique_names,
+)
 from coordinator_server.control.openapi import path_words
 from coordinator_server.control.route import ControlRoute, Parameter
 from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
 from coordinator_server.control.schema import fields_of, shape_error, shape_named
 from coordinator_server.testing.control import BrokerError, Control, quoted
-from coordinator_server.tools.ctl_output import printable, show, show_event, show_record
+from coordinator_server.tools.ctl_arguments import Once, Parser
+from coordinator_server.tools.ctl_output import Printer, printable
 from coordinator_server.tools.ctl_times import TIME_OPTIONS, Times
 from coordinator_server.tools.passwords import read_password
 
@@ -36,13 +41,26 @@ DEFAULT_ADDRESS = "127.0.0.1:9080"
 _PASSWORD = "password"
 _BROWSE, _TAIL = "records list", "tail"
 _PAUSE_SECONDS = 0.5
+_RECONNECT_SECONDS = 10.0
+"""How long `events` tries to reconnect before it ends with exit code 1."""
+
 _TIMEOUT_SECONDS = 120.0
 
 _SHOWN = 80
 """Limit of the characters of a wrong value in an error."""
 
+_BETWEEN_CLUSTERS = 503
+"""HTTP status while a snapshot is being restored."""
+
 _WRONG_ARGUMENT = (400, 413, 431)
 """HTTP statuses of requests that cannot succeed as they are; their exit code is 2."""
+
+_OTHER_NAMES = {
+    "topics create": {"configs": "--set"},
+    "topics alter": {"set": "--configs"},
+    "settings alter": {"set": "--configs"},
+}
+"""Further options of fields, by verb: configs have the same options when created and altered."""
 
 _DEFAULTS: dict[str, dict[str, object]] = {"records produce": {"format": "text"}}
 """Fields of a body that have another default here than in the API, by verb."""
@@ -62,6 +80,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         control = _control(options)
         options.clock = Times(lambda: _now_ms(control))
+        is_wide = options.wide or not sys.stdout.isatty()
+        options.printer = Printer(options.clock, is_wide=is_wide)
         if options.route.content_type == "text/event-stream":
             return _follow(control, options)
         if options.is_tail:
@@ -76,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print(json.dumps(answer, indent=2))
     else:
-        show(answer, options.clock)
+        options.printer.show(answer)
     return 0
 
 
@@ -91,32 +111,6 @@ def _now_ms(control: Control) -> int:
 # --- command line ---------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that proposes similar commands and options for unknown ones."""
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            known = ", ".join(map(str, action.choices))
-            text = f"there is no {value!r}{_proposal(value, action.choices)} (known: {known})"
-            raise argparse.ArgumentError(action, text)
-
-    def refuse_unknown(self, words: Sequence[str]) -> NoReturn:
-        """End the process with exit code 2 and the unknown arguments."""
-        proposals = (
-            _proposal(word.partition("=")[0], self._option_string_actions) for word in words
-        )
-        hint = next(filter(None, proposals), "")
-        self.error(f"unknown arguments: {' '.join(words)}{hint}")
-
-
-def _proposal(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that proposes a known word, or nothing."""
-    from difflib import get_close_matches
-
-    similar = get_close_matches(word, list(known), n=1)
-    return f", did you mean {similar[0]}?" if similar else ""
-
-
 def _parsed_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the parsed arguments; wrong ones end the process with exit code 2."""
     options, unknown = _parser(arguments).parse_known_args(arguments)
@@ -125,13 +119,13 @@ def _parsed_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _parser(arguments: Sequence[str]) -> _Parser:
+def _parser(arguments: Sequence[str]) -> Parser:
     """Return the parser of all verbs, with the options of the verb in these arguments.
 
     Options of all verbs would take a tenth of a second.
     """
     chosen = " ".join(arguments[:2])
-    top = _Parser(
+    top = Parser(
         prog="coordinator-server ctl",
         description="Inspect and change a running broker by its control server (serve --http).",
     )
@@ -159,7 +153,7 @@ def _parser(arguments: Sequence[str]) -> _Parser:
             parser = resources[resource].add_parser(_TAIL, help=help_text, **_EXACT)
             if chosen == f"{resource} {_TAIL}":
                 _add_options(parser, route)
-                parser.set_defaults(is_tail=True, position="latest")
+                parser.set_defaults(is_tail=True)
     return top
 
 
@@ -168,22 +162,36 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
     address = os.environ.get(ADDRESS_VARIABLE, DEFAULT_ADDRESS)
     parser.add_argument(
         "--http",
+        action=Once,
         metavar="HOST:PORT",
         default=address,
         help=f"address of the control server ({ADDRESS_VARIABLE}; {DEFAULT_ADDRESS})",
     )
-    access = parser.add_mutually_exclusive_group()
-    access.add_argument("--http-token-file", metavar="FILE", help="file with the server's token")
-    access.add_argument(
-        "--http-user", metavar="NAME", help="user of the broker to log in as (serve --http-login)"
-    )
+    parser.set_defaults(http_token_file=None, http_user=None)
+    if not route.is_public:
+        access = parser.add_mutually_exclusive_group()
+        access.add_argument(
+            "--http-token-file", action=Once, metavar="FILE", help="file with the server's token"
+        )
+        access.add_argument(
+            "--http-user",
+            action=Once,
+            metavar="NAME",
+            help="user of the broker to log in as (serve --http-login)",
+        )
     parser.add_argument(
         "--password-file",
+        action=Once,
         metavar="FILE",
         help="file whose first line is the user's password (default: the terminal, or the first "
         "line of standard input)",
     )
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="print cells of tables whole; the default if the output is not a terminal",
+    )
     for word in path_words(route):
         parser.add_argument(f"path_{word}", metavar=word, help=PATH_PARAMETERS[word][1])
     for parameter in route.query:
@@ -191,18 +199,21 @@ def _add_options(parser: argparse.ArgumentParser, route: ControlRoute) -> None:
         parser.add_argument(
             *_options(parameter.name),
             dest=parameter.name,
+            action=Once,
             required=parameter.is_required,
             metavar=_BOOLEAN if is_flag else _metavar(parameter),
             help=parameter.meaning,
             **(_FLAG if is_flag else {}),
         )
     if route.body:
-        parser.add_argument("--body", metavar="FILE", help="JSON of the whole body, - for stdin")
+        help_text = "JSON of the whole body, - for stdin"
+        parser.add_argument("--body", action=Once, metavar="FILE", help=help_text)
         defaults = _DEFAULTS.get(route.verb, {})
         for name, (kind, meaning, _) in fields_of(shape_named(route.body)).items():
             if name != _PASSWORD:  # other users could read a password among the arguments
                 default = f" (default of ctl: {defaults[name]})" if name in defaults else ""
-                _add_field(parser, name, kind, meaning + default)
+                names = [*_options(name), *_other_names(route, name)]
+                _add_field(parser, name, names, kind, meaning + default)
 
 
 def _metavar(parameter: Parameter) -> str:
@@ -213,9 +224,17 @@ def _metavar(parameter: Parameter) -> str:
     return parameter.metavar or parameter.kind.upper()
 
 
-def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: str) -> None:
+def _other_names(route: ControlRoute, field: str) -> list[str]:
+    name = _OTHER_NAMES.get(route.verb, {}).get(field)
+    return [] if name is None else [name]
+
+
+def _add_field(
+    parser: argparse.ArgumentParser, name: str, options: Sequence[str], kind: Any, meaning: str
+) -> None:
     kind = _without_null(kind)
-    metavar, action = "JSON", "store"
+    metavar: str = "JSON"
+    action: Any = Once
     if get_origin(kind) is dict:
         metavar, action = "NAME=VALUE", "append"
     elif get_origin(kind) is list and get_args(kind)[0] in (str, int):
@@ -227,7 +246,7 @@ def _add_field(parser: argparse.ArgumentParser, name: str, kind: Any, meaning: s
     elif kind in (str, int, float, bool):
         metavar = _BOOLEAN if kind is bool else "VALUE"
     parser.add_argument(
-        *_options(name),
+        *options,
         dest=f"body_{name}",
         action=action,
         metavar=metavar,
@@ -263,6 +282,8 @@ def _control(options: argparse.Namespace) -> Control:
     login = None
     if options.http_user is not None:
         login = options.http_user, _password(options.http_user, options)
+    elif options.password_file is not None and not options.route.is_public:
+        raise ValueError("--password-file needs --http-user")
     return Control((host or "127.0.0.1", port), token, login=login)
 
 
@@ -287,6 +308,9 @@ def _target(options: argparse.Namespace) -> tuple[str, dict[str, object]]:
         for word in route.path.strip("/").split("/")
     ]
     query = {parameter.name: _parameter(parameter, options) for parameter in route.query}
+    starts = ("position", "offset", "timestamp_ms")
+    if options.is_tail and all(query[name] is None for name in starts):
+        query["position"] = "latest"
     return "/" + "/".join(words), query
 
 
@@ -319,12 +343,17 @@ def _body(options: argparse.Namespace) -> dict[str, object]:
     fields = fields_of(shape_named(options.route.body))
     for name, (kind, _, _) in fields.items():
         given = getattr(options, f"body_{name}", None)
+        if given is not None and name in given_body:
+            raise ValueError(f"{_option(name)} and {name} in --body {options.body} are both given")
         if given is not None and name in TIME_OPTIONS:
             body[name] = options.clock.parse(_option(name), given)
         elif given is not None:
             body[name] = _value(_option(name), _without_null(kind), given)
     if _PASSWORD in fields and _PASSWORD not in body:
         body[_PASSWORD] = _password(str(body.get("user", "the user")), options)
+    for name, (_, meaning, is_required) in fields.items():
+        if is_required and name not in body:
+            raise ValueError(f"{_option(name)} is missing: {meaning}")
     error = shape_error(body, shape_named(options.route.body))
     if error is not None:
         raise ValueError(error)
@@ -334,7 +363,9 @@ def _body(options: argparse.Namespace) -> dict[str, object]:
 def _read_body(options: argparse.Namespace) -> dict[str, object]:
     path = options.body
     try:
-        body = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
+        body = _read_json(sys.stdin.read() if path == "-" else Path(path).read_text())
+    except ControlError as error:
+        raise ValueError(f"--body {path}: {error}") from error
     except OSError as error:
         raise ValueError(f"--body {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -344,6 +375,11 @@ def _read_body(options: argparse.Namespace) -> dict[str, object]:
     return body
 
 
+def _read_json(text: str) -> Any:
+    """Return the value of a JSON text. Raises ValueError, and ControlError for a repeated name."""
+    return json.loads(text, object_pairs_hook=unique_names)
+
+
 def _value(option: str, kind: Any, given: Any) -> object:
     """Return the JSON value of an option. Raises ValueError with the name of the option."""
     if get_origin(kind) is dict:
@@ -351,11 +387,16 @@ def _value(option: str, kind: Any, given: Any) -> object:
         if any(not separator for _, separator, _ in pairs):
             raise ValueError(f"{option}: NAME=VALUE is needed")
         kind = get_args(kind)[1]
-        return {name: _scalar(f"{option} {name}", kind, text) for name, _, text in pairs}
+        values: dict[str, str] = {}
+        for name, _, text in pairs:
+            if name in values:
+                raise ValueError(f"{option} {name} is given twice: {values[name]} and {text}")
+            values[name] = text
+        return {name: _scalar(f"{option} {name}", kind, text) for name, text in values.items()}
     if isinstance(given, list):
         return [_scalar(option, get_args(kind)[0], text) for text in given]
     if get_origin(kind) is list or is_typeddict(kind):
-        return _parsed(option, json.loads, given, "JSON")
+        return _parsed(option, _read_json, given, "JSON")
     return _scalar(option, kind, given)
 
 
@@ -372,6 +413,8 @@ def _scalar(option: str, kind: Any, text: str) -> object:
 def _parsed(option: str, parse: Callable[[str], object], text: str, what: str) -> object:
     try:
         return parse(text)
+    except ControlError as error:
+        raise ValueError(f"{option}: {error}") from error
     except (ValueError, KeyError, RecursionError) as error:
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         raise ValueError(f"{option} is {shown}, which is not {what}") from error
@@ -381,13 +424,30 @@ def _parsed(option: str, parse: Callable[[str], object], text: str, what: str) -
 
 
 def _follow(control: Control, options: argparse.Namespace) -> int:
-    """Print events until the server ends or Ctrl-C."""
-    for event in control.events(*_target(options)):
-        if options.json:
-            print(json.dumps(event), flush=True)
-        else:
-            show_event(event, options.clock)
-    return 0
+    """Print events until Ctrl-C. Raises BrokerError.
+
+    If the stream ends, because the broker restores a snapshot or restarts, it is resumed after the
+    last event. A broker that cannot be reached for _RECONNECT_SECONDS is an error.
+    """
+    path, query = _target(options)
+    connected_s = None
+    while True:
+        try:
+            for event in control.events(path, query):
+                connected_s, query["last_event_id"] = time.monotonic(), event["id"]
+                if options.json:
+                    print(json.dumps(event), flush=True)
+                else:
+                    options.printer.show_event(event)
+            connected_s = time.monotonic()
+            text = "the broker has ended the stream of events: reconnecting"
+            print(f"coordinator-server ctl: {text}", file=sys.stderr, flush=True)
+        except BrokerError as error:
+            if error.status not in (0, _BETWEEN_CLUSTERS) or connected_s is None:
+                raise
+            if time.monotonic() - connected_s > _RECONNECT_SECONDS:
+                raise
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _tail(control: Control, options: argparse.Namespace) -> int:
@@ -399,6 +459,6 @@ def _tail(control: Control, options: argparse.Namespace) -> int:
             if options.json:
                 print(json.dumps(record), flush=True)
             else:
-                show_record(record, options.clock)
+                options.printer.show_record(record)
         if not answer["records"]:
             time.sleep(_PAUSE_SECONDS)

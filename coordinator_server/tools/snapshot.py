@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -72,7 +73,10 @@ class DirectorySnapshot:
         self.bytes_cut = 0
 
     def take(self) -> LogVerification:
-        """Copy, recover and verify. Raises SnapshotError if the copy is incomplete."""
+        """Copy, recover and verify. Raises SnapshotError if the copy is incomplete.
+
+        An incomplete copy is removed.
+        """
         if not (self.source / META_PROPERTIES_FILE).exists():
             raise WrongDirectoryError(
                 f"{self.source} is no data directory: no {META_PROPERTIES_FILE}"
@@ -82,7 +86,15 @@ class DirectorySnapshot:
         identity = _identity(self.source / META_PROPERTIES_FILE)
         if self.target.resolve().is_relative_to(self.source.resolve()):
             raise WrongDirectoryError(f"{self.target} is inside {self.source}")
+        is_new = not self.target.exists()
         require_empty(self.target)
+        try:
+            return self._copy(identity)
+        except BaseException:  # also Ctrl-C: nobody can use a part of a copy
+            _remove(self.target, keeps_directory=not is_new)
+            raise
+
+    def _copy(self, identity: tuple[int, int] | None) -> LogVerification:
         started_ms = time.time_ns() // 1_000_000
         log_starts = read_offsets(self.disk, str(self.source / LOG_START_FILE))
         directories = partition_directories(self.source)
@@ -256,6 +268,18 @@ def require_empty(directory: Path) -> None:
         raise WrongDirectoryError(f"{directory} is no directory") from error
     if any(directory.iterdir()):
         raise WrongDirectoryError(f"{directory} is not empty; nothing was written")
+
+
+def _remove(directory: Path, *, keeps_directory: bool) -> None:
+    """Remove what was written into a directory that was empty or did not exist.
+
+    Files that cannot be removed stay.
+    """
+    for path in directory.iterdir() if keeps_directory and directory.exists() else (directory,):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -112,7 +112,7 @@ def test_times_that_cannot_be_are_refused(broker: Broker, seconds: str, reason: 
 
 def test_how_far_has_to_be_said(broker: Broker) -> None:
     """An advance without seconds is refused, and so is an advance by GET."""
-    with pytest.raises(BrokerError, match="seconds=N is missing"):
+    with pytest.raises(BrokerError, match="the query parameter seconds=N is missing"):
         broker.control.call("POST", "/clock/advance")
     with pytest.raises(BrokerError, match="GET is not served, but POST") as raised:
         broker.control.call("GET", "/clock/advance", {"seconds": 1})

@@ -114,6 +114,13 @@ def test_the_whole_cluster_may_be_stopped() -> None:
         status, answer = control.ask("GET", "/cluster")
         assert (status, answer["running"], answer["counts"]["groups"]) == (200, 0, None)
         assert control.ask("GET", "/clock")[0] == 200
+        # What the brokers share is read as while they run.
+        for path in ("/quotas", "/settings?filter=num.partitions", "/settings?broker=2"):
+            status, answer = control.ask("GET", path)
+            assert status == 200, answer
+        assert control.ask("GET", "/settings?filter=num.partitions")[1]["configs"][0]["value"]
+        status, answer = control.ask("GET", "/acls")
+        assert (status, "SECURITY_DISABLED" in answer["error"]) == (400, True)
         assert control.ask("POST", "/brokers/1/start")[0] == 200
         assert control.ask("GET", "/groups")[1]["groups"] == []
         assert control.ask("GET", "/cluster")[1]["counts"]["groups"] == 0

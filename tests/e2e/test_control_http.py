@@ -321,6 +321,20 @@ def test_http_1_0_is_answered_and_closed(server: Server) -> None:
         assert client.is_closed()
 
 
+@pytest.mark.parametrize("encoding", [b"gzip", b"identity"])
+def test_a_compressed_body_is_415(server: Server, encoding: bytes) -> None:
+    """A body with a Content-Encoding is refused with the encoding; nothing is created."""
+    head = TOPIC % b"packed" + b"Content-Encoding: %s\r\nContent-Length: 2\r\n\r\n"
+    with server.connect() as client:
+        client.send(head % encoding, b"{}")
+        response = client.response()
+        if encoding == b"identity":
+            assert response.status == 200
+        else:
+            assert (response.status, response.headers["accept-encoding"]) == (415, "identity")
+            assert b"Content-Encoding: gzip is not served" in response.body
+
+
 @pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 12_000, b"1" * 10_000, b"\xff"])
 def test_a_hostile_body_is_400(server: Server, body: bytes) -> None:
     """JSON with too much nesting, too long a number or invalid UTF-8 gets 400."""

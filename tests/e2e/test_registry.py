@@ -229,6 +229,8 @@ def test_a_registry_that_is_down() -> None:
         produce(api, framed(1, b""))
         (shown,) = decoded(api)
         assert "Connection refused" in shown["error"]
+        (line,) = serve.log_lines("registry.failed", f"url={url}")
+        assert "Connection refused" in line
         assert serve.stop() == 0
 
 
@@ -311,7 +313,7 @@ def test_the_worker_has_few_variables(registry: RegistryServer, tmp_path: Path) 
 async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A content has the reason if the worker cannot be started."""
     monkeypatch.setattr("coordinator_server.registry.decoder.sys.executable", "/none")
-    values = decoder.RegistryDecoder(RegistryAddress("http://127.0.0.1:1"))
+    values = decoder.RegistryDecoder(RegistryAddress("http://127.0.0.1:1"), print)
     content = Framed({}, 1, b"")
     await values.decode([content], 9, 9)
     reason = "the process that decodes cannot be started: No such file or directory"
@@ -330,7 +332,7 @@ async def test_processes_of_the_worker_end_with_it(
     program.chmod(0o700)
     monkeypatch.setattr("coordinator_server.registry.decoder.sys.executable", str(program))
     monkeypatch.setattr(decoder, "_MOST_SECONDS", 2.0)
-    values = decoder.RegistryDecoder(RegistryAddress("http://127.0.0.1:1"))
+    values = decoder.RegistryDecoder(RegistryAddress("http://127.0.0.1:1"), print)
     began_s = time.monotonic()
     processes: list[asyncio.subprocess.Process] = []
     start = values._started
@@ -407,7 +409,7 @@ async def test_the_event_loop_is_never_held(registry: RegistryServer) -> None:
     size = decoder.MOST_VALUE_BYTES - 4
     large = _zigzag(size) + b"x" * size
     contents = [Framed({}, _ENDLESS_ID, _ENDLESS), *[Framed({}, 901, large) for _ in range(3)]]
-    values = decoder.RegistryDecoder(RegistryAddress(registry.url))
+    values = decoder.RegistryDecoder(RegistryAddress(registry.url), print)
     decoding = asyncio.ensure_future(values.decode(contents, 1 << 24, 1 << 24))
     longest_s = 0.0
     while not decoding.done():

@@ -20,6 +20,7 @@ import confluent_kafka
 import kafka
 import pytest
 
+from coordinator_server import cluster_restore
 from coordinator_server.apis import alter_client_quotas
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.cluster import Cluster, Handover
@@ -45,7 +46,8 @@ from protocol.apis.alter_client_quotas import (
 )
 from protocol.registry import SPEC_BY_NAME
 from storage.local_disk import LocalDisk
-from storage.replacement import STAGED, commit
+from storage.partition_log import PartitionLog
+from storage.replacement import REPLACED, STAGED, commit
 from storage.security_state import CHANGES_FILE
 from tests.support import API_VERSIONS_REQUEST, Broker, wait_for
 
@@ -129,6 +131,10 @@ def test_users_and_acls_are_those_of_the_snapshot(tmp_path: Path) -> None:
         assert api.acls_list() == before
         client = confluent_kafka.Producer(broker.client_config("confluent", "admin"))
         assert client.list_topics(timeout=10).brokers
+        source = f"directory={snapshot['directory']}"
+        assert broker.log_lines("cluster.restored", source, "remote=127.0.0.1")
+        api.reset()
+        assert broker.log_lines("cluster.reset", "remote=127.0.0.1")
 
 
 class _Clients:
@@ -439,13 +445,14 @@ def served_cluster(
     return ServedCluster(new_cluster)
 
 
-def stage(directory: Path, listeners: str | None = None) -> None:
-    """Stage data with the topic `new` in a data directory, and with dynamic `listeners`."""
+def stage(directory: Path, listeners: str | None = None, **configs: str) -> None:
+    """Stage data with the topic `new` and dynamic configs in a data directory."""
     staged = Config(overrides={"log.dirs": str(directory / STAGED)})
     logs = compose(staged, SystemClock()).shared.logs
     logs.create_topic("new", new_topic_id(), 1, {})
-    if listeners is not None:
-        logs.catalogue.put_broker_configs({"1": {"listeners": listeners}})
+    configs |= {} if listeners is None else {"listeners": listeners}
+    if configs:
+        logs.catalogue.put_broker_configs({"1": configs})
     logs.close()
 
 
@@ -617,6 +624,61 @@ def test_a_taken_port_of_the_snapshot_changes_nothing(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_key_store_that_is_missing_here_changes_nothing(tmp_path: Path) -> None:
+    """A snapshot whose TLS settings cannot be used is refused with the reason."""
+
+    async def run() -> None:
+        served = served_cluster(
+            tmp_path, **{"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SSL"}
+        )
+        (address,) = await served.listen()
+        stage(
+            tmp_path,
+            f"{address},TLS://127.0.0.1:0",
+            **{"listener.name.tls.ssl.keystore.location": "/none.p12"},
+        )
+        with pytest.raises(NotRestoredError, match="the key store needs its password"):
+            await served.restore()
+        assert not list(tmp_path.glob("restore.*"))
+        assert not served.failed.done()
+        assert served.cluster.servers.addresses(1) == (address,)
+        await served.stop()
+
+    asyncio.run(run())
+
+
+def test_replaced_data_is_kept_until_the_new_data_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the directory of the replaced data; a restore that succeeds removes it."""
+
+    def failing(*_: object) -> None:
+        raise RuntimeError("no sockets")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        served.cluster.topics.create("old", 1, {})
+        stage(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster, "listen", failing)
+            with pytest.raises(RuntimeError):
+                await served.restore()
+        kept = tmp_path / REPLACED
+        assert f"the replaced data is in {kept}" in str(served.failed.exception())
+        assert '"old"' in (kept / "topics.json").read_text()
+        await served.stop()
+        again = served_cluster(tmp_path)
+        assert kept.exists()
+        await again.listen()
+        while kept.exists():
+            await asyncio.sleep(0.01)
+        assert again.cluster.topics.topic("new") is not None
+        await again.stop()
+
+    asyncio.run(run())
+
+
 def test_leader_epochs_rise_also_without_stored_leadership(tmp_path: Path) -> None:
     """The snapshot is that of a process with one broker, and the cluster has several."""
 
@@ -681,7 +743,9 @@ def test_an_error_after_the_commit_ends_the_process(
     asyncio.run(run())
 
 
-def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> None:
+def test_closed_clusters_are_freed_and_the_ports_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No closed cluster stays in memory; a client that connects meanwhile is served."""
 
     async def run() -> None:
@@ -695,6 +759,7 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
                 connected.append(socket.create_connection((address.host, address.port), 5))
             return compose(config, SystemClock(), handover=handover)
 
+        monkeypatch.setattr(cluster_restore, "_COLLECT_SECONDS", 0.01)
         served = ServedCluster(new_cluster)
         (address,) = await served.listen()
         for _ in range(3):
@@ -706,12 +771,50 @@ def test_closed_clusters_are_freed_and_the_ports_stay_open(tmp_path: Path) -> No
             assert await asyncio.to_thread(client.recv, 4)
             client.close()
         await asyncio.sleep(0.1)
+        gc.unfreeze()
         gc.collect()
         clusters = [one for one in gc.get_objects() if isinstance(one, Cluster)]
         assert [one.config.data_directory for one in clusters].count(str(tmp_path)) == 1
         await served.stop()
 
     asyncio.run(run())
+
+
+def test_partitions_of_a_closed_cluster_are_freed_without_a_collection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of the former cluster is freed in steps; a large process collects no garbage."""
+
+    def collect() -> int:
+        raise AssertionError("a full collection takes too long with many objects")
+
+    async def run() -> None:
+        served = served_cluster(tmp_path)
+        await served.listen()
+        topic = served.cluster.topics.create("old", 100, {})
+        assert sum(partition.log.log_end_offset for partition in topic.partitions) == 0
+        del topic
+        assert open_logs() == 100
+        stage(tmp_path)
+        gc.disable()
+        await served.restore()
+        while open_logs():
+            await asyncio.sleep(0.1)
+        await served.stop()
+
+    def open_logs() -> int:
+        logs = (one for one in gc.get_objects() if isinstance(one, PartitionLog))
+        return sum(log.topic == "old" for log in logs)
+
+    monkeypatch.setattr(cluster_restore, "_COLLECT_SECONDS", 0.01)
+    monkeypatch.setattr(cluster_restore, "_MOST_COLLECTED", 1_000)
+    monkeypatch.setattr(gc, "collect", collect)
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 2_000)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    try:
+        asyncio.run(run())
+    finally:
+        gc.enable()
 
 
 def test_data_that_cannot_be_served_ends_the_process(tmp_path: Path) -> None:

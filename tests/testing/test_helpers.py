@@ -152,8 +152,8 @@ def test_produce_says_what_is_wrong(kafka: Broker) -> None:
         "-5 is no timestamp": lambda: kafka.produce("orders", "x", key="k", timestamp_ms=-5),
         "__consumer_offsets": lambda: kafka.produce("__consumer_offsets", "x"),
         "a/b": lambda: kafka.create_topic("a/b"),
-        "topic 'orders': Topic 'orders' already exists": lambda: kafka.create_topic("orders"),
-        "cannot have 0 partitions": lambda: kafka.create_topic("none", 0),
+        "TOPIC_ALREADY_EXISTS: Topic 'orders' already": lambda: kafka.create_topic("orders"),
+        "1 to 10000 partitions, not 0": lambda: kafka.create_topic("none", 0),
         "retention.ms": lambda: kafka.create_topic("none", 1, {"retention.ms": "long"}),
         "no partition 9, but 2": lambda: kafka.consume("orders", partition=9),
     }

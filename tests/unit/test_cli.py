@@ -50,6 +50,7 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
         (["--config", "no/such/file"], "--config no/such/file: No such file or directory"),
         (["--strict", "--set", "num.partitionz=3"], "did you mean num.partitions?"),
         (["--http-login"], "--http-login needs --http HOST:PORT"),
+        (["--otel-ratio", "0.5"], "--otel-ratio=0.5: --otel is missing"),
         (["--http-read-only"], "--http-read-only needs --http HOST:PORT"),
         (["--http-token-file", "token"], "--http-token-file needs --http HOST:PORT"),
     ],

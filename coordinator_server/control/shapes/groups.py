@@ -38,6 +38,9 @@ class Groups(TypedDict):
 
     groups: Annotated[list[GroupEntry], "the groups"]
     next: Annotated[str | None, "the value of `after` for the next page; null on the last page"]
+    not_loaded: NotRequired[
+        Annotated[list[str], "why groups are missing here: the partitions that are not loaded"]
+    ]
 
 
 class Member(TypedDict):
@@ -181,7 +184,9 @@ class OffsetReset(TypedDict):
     timestamp_ms: NotRequired[Annotated[int, "for `timestamp`"]]
     shift_by: NotRequired[Annotated[int, "for `shift`; may be negative"]]
     offset: NotRequired[Annotated[int, "for `offset`"]]
-    dry_run: NotRequired[Annotated[bool, "true: only return the new offsets"]]
+    dry_run: NotRequired[
+        Annotated[bool, "true: only return the new offsets, or the error of the reset"]
+    ]
 
 
 class OffsetChange(TypedDict):
@@ -195,6 +200,10 @@ class OffsetChange(TypedDict):
         "committed offset after the change: `before` if `error` is set, null if there is none",
     ]
     error: Annotated[str | None, "Kafka's error for this partition, null if it was changed"]
+    warning: Annotated[
+        str | None,
+        "the offset is outside the log; a reset then uses the first or last offset of the log",
+    ]
 
 
 class OffsetChanges(TypedDict):

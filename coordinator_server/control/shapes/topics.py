@@ -8,8 +8,11 @@ from typing import Annotated, Any, NotRequired, TypedDict
 class PartitionOffsets(TypedDict):
     """The offsets of one partition."""
 
-    start_offset: Annotated[int, "log start offset"]
-    end_offset: Annotated[int, "high watermark: the offset after the last readable record"]
+    start_offset: Annotated[int, "log start offset; -1 with `error`"]
+    end_offset: Annotated[
+        int, "high watermark: the offset after the last readable record; -1 with `error`"
+    ]
+    error: NotRequired[Annotated[str, "why the log cannot be opened: the partition is offline"]]
 
 
 class Topic(TypedDict):
@@ -54,6 +57,7 @@ class Partition(TypedDict):
     topic: Annotated[str, "topic"]
     partition: Annotated[int, "partition"]
     leader: Annotated[int, "node id of the leader, -1 if the partition is offline"]
+    error: NotRequired[Annotated[str, "why the log cannot be opened: the partition is offline"]]
     leader_epoch: Annotated[int, "leader epoch"]
     replicas: Annotated[list[int], "node ids of the replicas"]
     start_offset: Annotated[int, "log start offset"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 
 class Transaction(TypedDict):
@@ -40,6 +40,9 @@ class Transactions(TypedDict):
     transactions: Annotated[list[Transaction], "transactional ids"]
     held_back: Annotated[list[HeldBack], "blocked partitions"]
     next: Annotated[str | None, "the value of `after` for the next page; null on the last page"]
+    not_loaded: NotRequired[
+        Annotated[list[str], "why ids are missing here: the partitions that are not loaded"]
+    ]
 
 
 class StuckGroup(TypedDict):

@@ -20,12 +20,18 @@ class Loop:
 
     def __init__(self) -> None:
         self.soon: list[Callable[[], None]] = []
+        self.later: list[tuple[float, Callable[[], None]]] = []
         self.seconds = 0.0
         self.runner = StepRunner(cast("Scheduler", self), lambda: self.seconds)
 
     def call_soon(self, callback: Callable[[], None]) -> object:
         """Schedule a callback for the next turn."""
         self.soon.append(callback)
+        return None
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> object:
+        """Schedule a callback, which `later` has with its delay."""
+        self.later.append((delay_s, callback))
         return None
 
     def turn(self) -> None:
@@ -154,3 +160,15 @@ def test_after_the_end_nothing_is_done(loop: Loop) -> None:
     assert len(done) == SLICE_MS
     assert len(loop.runner) == 0
     assert gc.isenabled()
+
+
+def test_work_can_begin_later(loop: Loop) -> None:
+    """Steps that are to run later wait for their timer, not for a turn of the loop."""
+    done: list[str] = []
+    loop.runner.run_later(2.5, loop.work(1, done, "later"))
+    loop.turn()
+    ((delay_s, callback),) = loop.later
+    assert (delay_s, done) == (2.5, [])
+    callback()
+    loop.turn()
+    assert done == ["later"]

@@ -273,3 +273,21 @@ def test_topics_of_a_rebalance() -> None:
     }
     assert topics_of(record) == set("abcdefg")
     assert topics_of(record | {"group_type": "streams"}) == set("cdfg")
+
+
+async def test_the_log_knows_who_has_reset_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event of a reset has the user and the address of the client; without a login no user."""
+    events: list[dict[str, Any]] = []
+
+    def emit(_: object, event: str, **fields: Any) -> None:
+        if event == "cluster.reset":
+            events.append(fields)
+
+    accessed = Accessed()
+    monkeypatch.setattr(type(LOG), "emit", emit)
+    await accessed.see("reset", move="false", host="/10.1.2.3")
+    await accessed.see("reset", move="false", name=None)
+    assert [(one["user"], one["remote"]) for one in events] == [
+        ("User:alice", "10.1.2.3"),
+        (None, "127.0.0.1"),
+    ]

@@ -240,3 +240,25 @@ async def test_a_partition_without_a_leader_refuses_all_records(nodes: VirtualTi
         await produce(nodes, [{"partition": 0}, {"partition": 1}])
     assert raised.value.status == 503
     assert ends(nodes) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"position": "latest", "offset": "5"},
+        {"position": "earliest", "timestamp_ms": "7"},
+        {"offset": "5", "timestamp_ms": "7"},
+    ],
+)
+async def test_a_page_has_one_start(query: dict[str, str]) -> None:
+    """Two different starts are refused and both named; the next page may repeat the parameters."""
+    nodes = VirtualTimeNodes(None, 1)
+    request = nodes.control_request("records list", TOPIC="t", **query)
+    first, second = query.items()
+    with pytest.raises(ControlError) as refused:
+        await nodes.done(records.browse(request))
+    text = f"{'='.join(first)} and {'='.join(second)} contradict each other"
+    assert (refused.value.status, str(refused.value)) == (400, text)
+    page = await nodes.done(records.browse(nodes.control_request("records list", TOPIC="t")))
+    again = nodes.control_request("records list", TOPIC="t", after=page["tail"], **query)
+    assert (await nodes.done(records.browse(again)))["records"] == []

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
+
 from coordinator_server.control.advance import ClockController
+from coordinator_server.control.request import ControlRequest
+from coordinator_server.control.routes import ROUTES
 from coordinator_server.core.groups.classic.metadata import GroupMetadata
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.join_group import JoinGroupRequest
@@ -20,8 +27,26 @@ class VirtualTimeNodes(Nodes):
 
     def __init__(self, disk: MemoryDisk | None = None, count: int = 3, /, **overrides: str) -> None:
         super().__init__(disk, count, has_virtual_clock=True, **overrides)
-        self.topics.create("t", 1, {})
+        if not self.topics.partition_count("t"):
+            self.topics.create("t", 1, {})
         self.controller = ClockController(self.cluster)
+
+    def control_request(self, verb: str, body: Any = None, **given: str) -> ControlRequest:
+        """Return a request to the control server; upper-case names are parameters of the path."""
+        (route,) = (route for route in ROUTES if route.verb == verb)
+        path = {name: text for name, text in given.items() if name.isupper()}
+        query = {name: text for name, text in given.items() if not name.isupper()}
+        sent = b"" if body is None else json.dumps(body).encode()
+        values = route.values(query)
+        return ControlRequest(self.cluster, path, query, sent, values=values, route=route)
+
+    async def done(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Run the turns of the broker until a request has its response."""
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            await asyncio.sleep(0)
+            self.turn()
+        return task.result()
 
     def classic(self, group_id: str) -> GroupMetadata:
         """Return a classic group that broker 1 coordinates."""

@@ -46,10 +46,11 @@ class Keeper(CoordinatorRuntime[KeyPartition, str]):
         self.served: list[int] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.work: deque[Iterator[None]] = deque()
+        self.later: list[tuple[float, Iterator[None]]] = []
         partitions = tuple(SimpleNamespace(index=index, leader_id=1) for index in range(3))
         super().__init__(
             cast("Any", SimpleNamespace(now_ms=lambda: 0)),
-            cast("Any", SimpleNamespace(run=self.work.append)),
+            cast("Any", SimpleNamespace(run=self.work.append, run_later=self._run_later)),
             cast("Any", SimpleNamespace(on_deleted=[])),
             cast("Any", SimpleNamespace(name="keys", partitions=partitions)),
             node_id=1,
@@ -82,6 +83,17 @@ class Keeper(CoordinatorRuntime[KeyPartition, str]):
 
     def _emit(self, event: str, **fields: Any) -> None:
         self.events.append((event, fields))
+
+    def _run_later(self, delay_s: float, steps: Iterator[None]) -> None:
+        self.later.append((delay_s, steps))
+
+    def load_again(self) -> float:
+        """Load the partition that failed again; return the pause before in seconds."""
+        ((delay_s, steps),) = self.later
+        self.later.clear()
+        self.work.append(steps)
+        self.work_on()
+        return delay_s
 
     def work_on(self) -> None:
         """Load the pending partitions."""
@@ -133,3 +145,40 @@ def test_what_comes_after_a_bug_is_loaded_as_well() -> None:
     keeper.immigrate(cast("Any", SimpleNamespace(index=0, leader_id=1)))
     keeper.work_on()
     assert keeper.served == [0, 2, 0]
+
+
+def test_a_partition_that_cannot_be_read_is_loaded_again() -> None:
+    """The pause before the next load doubles up to 30 s; afterwards the partition is served."""
+    keeper = Keeper(StorageError("no space"))
+    keeper.work_on()
+    assert keeper.why_unavailable(0) == ""
+    assert keeper.why_unavailable(1) == (
+        "NOT_COORDINATOR: keys-1 cannot be loaded: no space; it is loaded again by itself"
+    )
+    assert [keeper.load_again() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    keeper.to_raise = None
+    keeper.load_again()
+    assert keeper.served == [0, 2, 1]
+    assert keeper.partition_at(1)[1] is ErrorCode.NONE
+    assert keeper.why_unavailable(1) == ""
+    assert not keeper.later
+
+
+def test_a_partition_that_has_moved_is_not_loaded_again() -> None:
+    """A retry that is due after the partition was emigrated does nothing."""
+    keeper = Keeper(StorageError("no space"))
+    keeper.work_on()
+    keeper.to_raise = None
+    keeper.emigrate(1)
+    keeper.load_again()
+    assert keeper.served == [0, 2]
+    assert keeper.why_unavailable(1).startswith("NOT_COORDINATOR: keys-1: ")
+
+
+@pytest.mark.parametrize("error", [ProtocolError("odd"), ZeroDivisionError("odd")])
+def test_a_partition_that_cannot_be_decoded_is_not_loaded_again(error: Exception) -> None:
+    """Bytes that are no batch, and a bug, do not change with time: the log has the reason."""
+    keeper = Keeper(error)
+    keeper.work_on()
+    assert not keeper.later
+    assert keeper.why_unavailable(1).endswith("odd; see the broker's log")

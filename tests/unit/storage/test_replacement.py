@@ -13,7 +13,15 @@ from storage.disk import write_atomically
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.memory_disk import Crash, MemoryDisk
-from storage.replacement import COMPLETE, MOVING, STAGED, commit, is_unfinished
+from storage.replacement import (
+    COMPLETE,
+    MOVING,
+    REPLACED,
+    STAGED,
+    commit,
+    forget,
+    is_unfinished,
+)
 from storage.security_state import SECURITY_FILE
 from tests.unit.storage.support import NOW_MS, batch, values_of
 
@@ -179,3 +187,45 @@ def test_staged_contents_without_commit_are_removed() -> None:
     assert not is_unfinished(disk, DATA)
     assert read(disk) == OLD
     assert STAGED not in disk.listdir(DATA)
+
+
+def test_replaced_contents_stay_until_they_are_forgotten() -> None:
+    """The old contents are complete after the start; a crash while they are removed is harmless."""
+    step = 0
+    is_done = False
+    while not is_done:
+        disk = prepared()
+        restored(disk)
+        assert read(disk) == NEW
+        if not step:
+            old = opened(disk, f"{DATA}/{REPLACED}")
+            assert [value for _, value in values_of(old.log("both", 0))] == [b"old", b"older"]
+            assert old.cluster_id == "old"
+            old.close()
+            disk = prepared()
+            restored(disk)
+        disk.crash_at(step)
+        try:
+            list(forget(disk, DATA))
+            is_done = True
+            disk.disarm()
+        except Crash:
+            disk.processes_died()
+            list(forget(disk, DATA))
+        assert REPLACED not in disk.listdir(DATA)
+        assert read(disk) == NEW
+        list(forget(disk, DATA))
+        step += 1
+    assert step > 5
+
+
+def test_a_second_replacement_replaces_the_replaced_contents() -> None:
+    """If the new contents were never served, the contents before them are kept only once."""
+    disk = prepared()
+    restored(disk)
+    fill(disk, f"{DATA}/{STAGED}", OLD)
+    restored(disk)
+    assert read(disk) == OLD
+    kept = opened(disk, f"{DATA}/{REPLACED}")
+    assert kept.cluster_id == "new"
+    kept.close()

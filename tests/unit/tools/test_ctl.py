@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -14,7 +16,7 @@ from coordinator_server.control.routes import PATH_PARAMETERS, ROUTES
 from coordinator_server.control.schema import fields_of, shape_named
 from coordinator_server.testing.control import BrokerError, Control
 from coordinator_server.tools import ctl
-from coordinator_server.tools.ctl_output import show, show_event, show_record
+from coordinator_server.tools.ctl_output import Printer
 from coordinator_server.tools.ctl_times import DURATIONS, TIME_OPTIONS, Times
 
 RESET = ("offsets", "reset", "g", "--to", "earliest")
@@ -75,12 +77,21 @@ def test_a_boolean_parameter_is_a_flag(sent: Sent) -> None:
         (("records", "show", "t", "0", ""), "OFFSET is empty"),
         (("records", "list", "t", "--timestamp", "soon"), "--timestamp-ms is 'soon', which is no"),
         (("groups", "rebalances", "g", "--since", "2023-13-01"), "--since-ms is '2023-13-01', whi"),
-        (("topics", "grow", "t"), "count is missing in the body"),
+        (("topics", "grow", "t"), "--count is missing: new number of partitions"),
         (("offsets", "set", "g", "--body", "LIST"), "is not a JSON object, but [1]"),
         (("offsets", "set", "g", "--body", "BROKEN"), "is not JSON: "),
         (("offsets", "set", "g", "--body", "/none"), "--body /none: No such file"),
         (("topics", "list", "--http-user", "bob", "--password-file", "/none"), "/none: No such"),
         (("topics", "list", "--http-user", "bob", "--password-file", "EMPTY"), "password is empty"),
+        (("topics", "list", "--password-file", "EMPTY"), "--password-file needs --http-user"),
+        (
+            ("topics", "create", "t", "--configs", "a=1", "--set", "a=2"),
+            "a is given twice",
+        ),
+        (("offsets", "set", "g", "--body", "TWICE"), "'offsets' is given twice: [] and [1]"),
+        (("records", "produce", "t", "--records", '[{"key": "a", "key": "b"}]'), "'key' is given"),
+        (("offsets", "set", "g", "--body", "TWICE", "--offsets", "[]"), "is given twice"),
+        (("offsets", "set", "g", "--body", "ONCE", "--offsets", "[]"), "--offsets and offsets in"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_option(
@@ -91,13 +102,126 @@ def test_a_wrong_value_is_refused_with_its_option(
     message: str,
 ) -> None:
     """A wrong value of an option is an error with exit code 2; no request is sent."""
-    files = {"LIST": "[1]", "BROKEN": "{", "EMPTY": "\n"}
+    files = {
+        "LIST": "[1]",
+        "BROKEN": "{",
+        "EMPTY": "\n",
+        "ONCE": '{"offsets": []}',
+        "TWICE": '{"offsets": [], "offsets": [1]}',
+    }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     paths = [str(tmp_path / word) if word in files else word for word in arguments]
     assert ctl.main(paths) == 2
     assert message in capsys.readouterr().err
     assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*RESET, "--to", "latest"), "argument --to: given twice: earliest and latest"),
+        ((*RESET, "--dry-run", "--dry-run", "false"), "--dry-run: given twice: true and false"),
+        (("topics", "list", "--filter=a", "--filter=b"), "--filter: given twice: a and b"),
+        (("groups", "rebalances", "g", "--since=1", "--since-ms=2"), "given twice: 1 and 2"),
+        (
+            ("login", "--http-user", "bob"),
+            "unknown arguments: --http-user bob, did you mean --user?",
+        ),
+    ],
+)
+def test_an_option_is_given_once(
+    sent: Sent, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str
+) -> None:
+    """A repeated option is refused with both values; `login` has no second user."""
+    with pytest.raises(SystemExit) as raised:
+        ctl.main(arguments)
+    assert raised.value.code == 2
+    assert words in capsys.readouterr().err
+    assert sent == []
+
+
+def test_configs_have_the_same_options_when_created_and_altered(sent: Sent) -> None:
+    """`--configs` and `--set` work for `topics create`, `topics alter` and `settings alter`."""
+    for verb in (("topics", "create", "t"), ("topics", "alter", "t"), ("settings", "alter")):
+        assert ctl.main([*verb, "--configs", "a=1"]) == 0
+        assert ctl.main([*verb, "--set", "a=1"]) == 0
+    assert [body for _, _, _, body in sent] == [
+        *[{"configs": {"a": "1"}}] * 2,
+        *[{"set": {"a": "1"}}] * 4,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ((), ("latest", None, None)),
+        (("--offset", "5"), (None, "5", None)),
+        (("--timestamp", "7"), (None, None, 7)),
+        (("--position", "earliest"), ("earliest", None, None)),
+    ],
+)
+def test_tail_begins_at_the_end_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], start: tuple[object, ...]
+) -> None:
+    """`records tail` sends its default position only without another start."""
+    queries: list[dict[str, object]] = []
+
+    def call(_: Control, method: str, path: str, query: Any, *_more: Any, **_options: Any) -> Any:
+        queries.append(query)
+        raise BrokerError("enough", 500)
+
+    monkeypatch.setattr(Control, "call", call)
+    assert ctl.main(["records", "tail", "t", *options]) == 1
+    (query,) = queries
+    assert (query["position"], query["offset"], query["timestamp_ms"]) == start
+
+
+class Streams:
+    """Answers each request for events with the next of `streams`, which may end with an error."""
+
+    def __init__(self, *streams: tuple[int | BrokerError, ...]) -> None:
+        self.streams = list(streams)
+        self.asked: list[object] = []
+
+    def events(self, _: Control, path: str, query: dict[str, object]) -> Iterator[dict[str, Any]]:
+        """Yield the events of one stream."""
+        assert path == "/events"
+        self.asked.append(query["last_event_id"])
+        for entry in self.streams.pop(0):
+            if isinstance(entry, BrokerError):
+                raise entry
+            yield {"id": entry, "type": "topic", "at_ms": 0, "data": {}}
+
+
+def test_events_are_resumed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stream that ends is resumed after its last event, also after failed attempts."""
+    away, between = BrokerError("no broker"), BrokerError("restored", 503)
+    streams = Streams((7, 8), (away,), (between,), (9,), (BrokerError("who", 401),))
+    monkeypatch.setattr(Control, "events", lambda *given: streams.events(*given))
+    monkeypatch.setattr(ctl, "_PAUSE_SECONDS", 0)
+    assert ctl.main(["events", "--json"]) == 1
+    assert streams.asked == [None, 8, 8, 8, 9]
+    written = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in written.out.splitlines()] == [7, 8, 9]
+    ended = "coordinator-server ctl: the broker has ended the stream of events: reconnecting"
+    assert written.err.splitlines() == [ended, ended, "coordinator-server ctl: who"]
+
+
+@pytest.mark.parametrize("seen", [(), (7,)])
+def test_events_of_a_broker_that_does_not_return_end_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seen: tuple[int, ...]
+) -> None:
+    """Without a broker `events` ends with exit code 1, after a while if it was connected."""
+    streams = Streams(*([seen] if seen else []), *[(BrokerError("no broker"),)] * 1_000)
+    monkeypatch.setattr(Control, "events", lambda *given: streams.events(*given))
+    monkeypatch.setattr(ctl, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(ctl, "_RECONNECT_SECONDS", 0.02)
+    assert ctl.main(["events"]) == 1
+    assert (len(streams.asked) > 2) is bool(seen)
+    assert capsys.readouterr().err.splitlines()[-1] == "coordinator-server ctl: no broker"
 
 
 def test_a_password_is_not_an_argument(
@@ -244,6 +368,7 @@ def test_the_exit_code_of_a_refused_request(
         (("topics", "lst"), "there is no 'lst', did you mean list?"),
         (("topics", "list", "--filtr", "x"), "--filtr x, did you mean --filter?"),
         (("topics", "xyz"), "there is no 'xyz' (known: list, show, create"),
+        (("topics", "list", "filter"), "unknown arguments: filter\n"),
     ],
 )
 def test_similar_names_are_proposed(
@@ -325,7 +450,8 @@ def test_times_and_stories_are_printed_in_words(capsys: pytest.CaptureFixture[st
         "counts": {"topics": 3, "groups": None},
         "next": None,
     }
-    show(answer, Times(lambda: NOW_MS))
+    printer = Printer(Times(lambda: NOW_MS))
+    printer.show(answer)
     assert capsys.readouterr().out.splitlines() == [
         "now_ms: 2023-11-14T22:13:20.000Z",
         "offset_ms: 1 min 30 s",
@@ -341,17 +467,60 @@ def test_times_and_stories_are_printed_in_words(capsys: pytest.CaptureFixture[st
         "counts: topics=3, groups=-",
     ]
     rows = [{"partition": 0, "beyond_end": 4}, {"partition": 1, "beyond_end": 0}]
-    show({"partitions": rows}, Times(lambda: NOW_MS))
+    printer.show({"partitions": rows})
     assert "4 beyond the log end" in capsys.readouterr().out
+
+
+def content(shown_text: str, schema_id: int | None = None, **decoded: object) -> dict[str, object]:
+    """Return a content as the API describes it."""
+    shown = {"format": "hex", "text": shown_text, "size_bytes": 9, "is_cut": False}
+    known = {"schema_type": None, "name": None, "text": None, "is_cut": False, "error": None}
+    return {**shown, "schema_id": schema_id} | ({"decoded": known | decoded} if decoded else {})
+
+
+def test_records_are_shown_decoded_with_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """A content with a schema id has the id before its text; an error stands beside the bytes."""
+    avro = content("00ff", 7, schema_type="AVRO", name="Order", text='{"id": 1}')
+    failed = content("00ff", 8, schema_type="JSON", error="no such schema")
+    cut = {**content("ab"), "is_cut": True}
+    printer = Printer(Times(lambda: NOW_MS), is_wide=False)
+    for key, value in ((avro, failed), (content("00", 9), cut)):
+        printer.show_record({"partition": 1, "offset": 5, "key": key, "value": value})
+    printer.show({"key": avro})
+    assert capsys.readouterr().out.splitlines() == [
+        '1:5  [schema 7, AVRO Order] {"id": 1}  [schema 8, JSON, not decoded: no such schema] 00ff',
+        "1:5  [schema 9] 00  ab...",
+        'key: [schema 7, AVRO Order] {"id": 1}',
+    ]
+
+
+def test_only_tables_at_a_terminal_are_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Facts are whole; cells of tables are cut at a terminal unless --wide is given."""
+    name = "n" * 249
+    answer = {"topic": name, "topics": [{"topic": name, "error": None}, {"topic": "t", "error": 1}]}
+    monkeypatch.setattr(Control, "call", lambda *_, **_options: answer)
+    for is_terminal, options, cell in (
+        (False, (), name),
+        (True, ("--wide",), name),
+        (True, (), f"{name[:77]}..."),
+    ):
+        monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=is_terminal: is_terminal)
+        assert ctl.main(["topics", "list", *options]) == 0
+        fact, head, first, second = capsys.readouterr().out.splitlines()
+        assert fact == f"topic: {name}"
+        assert head.split() == ["TOPIC", "ERROR"]
+        assert (first, second.split()) == (f"{cell}  -", ["t", "1"])
 
 
 def test_no_printer_writes_terminal_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     """Names and texts that clients, or a foreign server, chose are escaped by every printer."""
-    bad, times = "\x1b[2J\u202e\x9b\x07", Times(lambda: NOW_MS)
+    bad, printer = "\x1b[2J\u202e\x9b\x07", Printer(Times(lambda: NOW_MS))
     account = {"trigger": bad, "generation": bad, "members_after": [bad, {bad: bad}]}
     rebalance = {"group": bad, "started_ms": 0, "ended_ms": 1, "account": account, "story": [bad]}
     content = {"size_bytes": 1, "format": "text", "text": bad}
-    show(
+    printer.show(
         {
             bad: bad,
             "beyond_end": bad,
@@ -361,11 +530,10 @@ def test_no_printer_writes_terminal_escapes(capsys: pytest.CaptureFixture[str]) 
             "rows": [{bad: bad, "beyond_end": bad, "b": {"c": bad}, "d": content}],
             f"{bad}x": [bad],
             "next": bad,
-        },
-        times,
+        }
     )
-    show_event({"at_ms": 0, "type": bad, "data": {bad: bad}}, times)
-    show_record({"partition": bad, "offset": bad, "key": content, "value": {bad: bad}}, times)
+    printer.show_event({"at_ms": 0, "type": bad, "data": {bad: bad}})
+    printer.show_record({"partition": bad, "offset": bad, "key": content, "value": {bad: bad}})
     written = capsys.readouterr()
     for line in (*written.out.splitlines(), *written.err.splitlines()):
         assert line.isprintable(), ascii(line)

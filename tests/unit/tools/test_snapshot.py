@@ -219,3 +219,30 @@ def test_a_copy_inside_its_source_is_refused(
     assert run("snapshot", "--data-dir", data, data / "copy") == 2
     assert capsys.readouterr().err.endswith(f"{data}/copy is inside {data}\n")
     assert not (data / "copy").exists()
+
+
+@pytest.mark.parametrize("error", [OSError("no space"), KeyboardInterrupt()])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_incomplete_copy_is_removed(
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    *,
+    is_new: bool,
+) -> None:
+    """After an error or Ctrl-C the directory is empty, or does not exist if it was new."""
+
+    def fail(snapshot: DirectorySnapshot) -> None:
+        assert (snapshot.target / "t-0").is_dir()
+        assert (snapshot.target / "meta.properties").is_file()
+        raise error
+
+    monkeypatch.setattr(DirectorySnapshot, "_copy_security", fail)
+    target = tmp_path / "deep" / "copy"
+    if not is_new:
+        target.mkdir(parents=True)
+    with pytest.raises(type(error)):
+        DirectorySnapshot(data, target).take()
+    assert target.exists() is not is_new
+    assert not any(target.glob("*"))

@@ -400,7 +400,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     for ratio in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError):
             read_options("http://h", ratio)
-    monkeypatch.setattr("coordinator_server.tracing.options.find_spec", lambda _: None)
+    monkeypatch.setattr("coordinator_server.config.extras.find_spec", lambda _: None)
     assert main(["serve", "--ephemeral", "--otel"]) == 2
     text = "opentelemetry-exporter-otlp-proto-http: pip install 'coordinator-server[otel]'\n"
     assert capsys.readouterr().err.endswith(text)

@@ -418,7 +418,8 @@ function changes(name, { members, type }, partitions) {
         failed.map((row) => `${row.topic}-${row.partition}: ${row.error}`).join("; "),
       );
     const list = answer.offsets.map(
-      (row) => `${row.topic}-${row.partition} ${count(row.before)} → ${count(row.after)}`,
+      ({ topic, partition, before, after, warning }) =>
+        `${topic}-${partition} ${count(before)} → ${count(after)}${warning ? ` (${warning})` : ""}`,
     );
     return `${answer.dry_run ? "Would set" : "Set"} ${list.join(", ")}`;
   };

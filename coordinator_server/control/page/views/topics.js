@@ -22,6 +22,14 @@ import { configTable } from "./settings.js";
 const total = (topic) =>
   topic.partitions.reduce((sum, row) => sum + row.end_offset - row.start_offset, 0);
 
+const partitionsOf = ({ partitions }) => {
+  const offline = partitions.filter((row) => row.error !== undefined).length;
+  return count(partitions.length) + (offline ? `, ${count(offline)} offline` : "");
+};
+
+const leaderOf = ({ leader, error }) =>
+  error === undefined && leader >= 0 ? `broker ${leader}` : ["offline", error].filter(Boolean).join(": ");
+
 export const topics = {
   title: () => "Topics",
   wants: (event) => event.type === "topic",
@@ -32,7 +40,7 @@ export const topics = {
   show({ entries, isWhole }, parts, query) {
     const columns = [
       ["Topic", (row) => link(["topics", row.topic], row.topic)],
-      ["Partitions", (row) => count(row.partitions.length), "number"],
+      ["Partitions", (row) => partitionsOf(row), "number"],
       ["Offsets kept", (row) => count(total(row)), "number"],
       ["Own configs", (row) => configsOf(row)],
       ["Content", (row) => link(["records", row.topic], "Records")],
@@ -98,7 +106,7 @@ export const topic = {
   show({ described, partitions, configs, clients }, [, name]) {
     const columns = [
       ["Partition", (row) => count(row.partition)],
-      ["Leader", (row) => (row.leader < 0 ? "offline" : `broker ${row.leader}`)],
+      ["Leader", leaderOf],
       ["Start offset", (row) => count(row.start_offset), "number"],
       ["High watermark", (row) => count(row.end_offset), "number"],
       ["Last stable offset", (row) => count(row.last_stable_offset), "number"],

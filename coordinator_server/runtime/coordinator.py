@@ -81,7 +81,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     # --- abstract methods -------------------------------------------------------------------------
 
     @abstractmethod
-    def _take_over(self, partition: Partition) -> P:
+    def take_over(self, partition: Partition) -> P:
         """Return the coordinator's object for a partition that its broker now leads."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         if partition.index >= len(self._seen) or partition.index in self._partitions:
             return  # no keys hash to a partition that was added later; `_look` may have run before
         assert partition.leader_id == self._node_id
-        taken = self._partitions[partition.index] = self._take_over(partition)
+        taken = self._partitions[partition.index] = self.take_over(partition)
         if taken.is_blank:
             taken.state = PartitionState.ACTIVE
             return

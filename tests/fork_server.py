@@ -17,6 +17,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
@@ -129,6 +130,14 @@ def become(command: dict[str, Any]) -> None:
     QUICK_EXIT.code = 0
 
 
+def import_all(name: str) -> None:
+    """Import a module, or the modules of a package of ours, except for those of its packages."""
+    module = importlib.import_module(name)
+    if "." in name and hasattr(module, "__path__"):
+        for inner in pkgutil.iter_modules(module.__path__, f"{name}."):
+            importlib.import_module(inner.name)
+
+
 class QuickExit:
     """Ends a forked process after its exit handlers.
 
@@ -155,8 +164,8 @@ def main() -> None:
     descriptor, *modules = sys.argv[1:]
     sys.path.insert(0, str(Path(__file__).parents[1]))
     atexit.register(QUICK_EXIT)  # registered first, called last
-    for module in modules:
-        importlib.import_module(module)
+    for name in modules:
+        import_all(name)
     gc.collect()
     gc.freeze()  # a collection in a fork would copy the pages of all these objects
     with socket.socket(fileno=int(descriptor)) as connection:

@@ -32,15 +32,17 @@ from tests.fork_server import NUMBER
 ROOT = Path(__file__).parents[1]
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 
+_OURS = (
+    *("server", "composition", "apis", "client", "container", "coordinator", "kafka_tools"),
+    "tools.explain",
+)
+_BROKER = (*(f"coordinator_server.{name}" for name in _OURS), "protocol.apis")
 PRELOADED = {
-    "coordinator_server": (
-        "coordinator_server.server",
-        "coordinator_server.composition",
-        "coordinator_server.container.scripts",
-    ),
-    "tests": ("kafka", "aiokafka", "confluent_kafka"),
+    "coordinator_server": _BROKER,
+    "tests.e2e": _BROKER,
+    "tests.clients": ("kafka", "aiokafka", "confluent_kafka"),
 }
-"""The modules that are imported before the fork, by the top-level package of the command."""
+"""Modules and packages that are imported before the fork, by the package of the command."""
 
 USE = {"forks": False}
 """Whether commands are forked: in tests, but for those with certain markers (tests/conftest.py)."""
@@ -89,14 +91,15 @@ def _split(command: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     program, *words = command
     if words and words[0] == "-P":
         del words[0]
-    is_known = program == sys.executable and len(words) > 1 and words[0] == "-m"
-    if not is_known or _package(words[1]) not in PRELOADED:
+    is_module = program == sys.executable and len(words) > 1 and words[0] == "-m"
+    if not is_module or _package(words[1]) is None:
         return None, ()
     return words[1], words[2:]
 
 
-def _package(module: str) -> str:
-    return module.partition(".")[0]
+def _package(module: str) -> str | None:
+    """Return the key of PRELOADED that a module belongs to, or None."""
+    return next((name for name in PRELOADED if f"{module}.".startswith(f"{name}.")), None)
 
 
 def _interpreter_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -146,7 +149,7 @@ class Forked:
                 ours.append(own)
             self._report, report = os.pipe()
             theirs.append(report)
-            _server_of(_package(module)).launch(command, theirs)
+            _server_of(module).launch(command, theirs)
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
@@ -250,15 +253,19 @@ class _Server:
         self._process.wait()
 
 
-_SERVERS: dict[str, _Server] = {}
+_SERVERS: dict[tuple[str, ...], _Server] = {}
+"""The fork servers by the modules that they have imported."""
 _STARTING = Lock()
 
 
-def _server_of(package: str) -> _Server:
+def _server_of(module: str) -> _Server:
+    package = _package(module)
+    assert package is not None, module
     with _STARTING:
-        if package not in _SERVERS:
-            _SERVERS[package] = _Server(PRELOADED[package])
-        return _SERVERS[package]
+        modules = PRELOADED[package]
+        if modules not in _SERVERS:
+            _SERVERS[modules] = _Server(modules)
+        return _SERVERS[modules]
 
 
 def _open(number: int, stream: Any, *, is_text: bool) -> tuple[int, IO[Any] | None]:

@@ -19,9 +19,11 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from coordinator_server.testing import process
+from tests import forked
 from tests.left_out import LINES
 
-NIGHTLY, REAL_TIME = "nightly", "real_time"
+NIGHTLY, REAL_TIME, ALONE, REAL_START = "nightly", "real_time", "alone", "real_start"
 ORACLE = "tests/oracle/"
 TOGETHER = (ORACLE, "tests/pipeline/", "tests/compose/", "tests/page/")
 """Folders whose tests one worker runs: one Spark session serves all, a small machine bears few
@@ -77,6 +79,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.alone" not in collection_path.read_text(encoding="utf-8") or None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the processes of a test, unless it measures or examines a process from its start."""
+    process.start_process = forked.start
+    is_real = any(item.get_closest_marker(name) is not None for name in (ALONE, REAL_START))
+    forked.USE["forks"] = not is_real
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """Fail a test that has left the exception of a handler behind (`tests.harness.broker`)."""
@@ -103,8 +113,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage again from here on, but never look through modules and collected tests."""
+    """Collect garbage again from here on, but never look through modules and collected tests.
+
+    Collections of few objects would take a twentieth of the CPU time of simulations.
+    """
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 

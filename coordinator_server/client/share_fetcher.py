@@ -44,7 +44,7 @@ class ShareFetchSettings(NamedTuple):
     """Whether `share.acquire.mode` is record_limit."""
 
 
-class Acquired(NamedTuple):
+class AcquiredRecord(NamedTuple):
     """An acquired record, the leader it came from, and its share partition."""
 
     fetched: Fetched
@@ -85,11 +85,11 @@ class ShareFetcher:
         self._names: dict[bytes, str] = {}
         self._turn = 0
 
-    def acknowledge(self, acquired: Acquired, kind: int) -> None:
+    def acknowledge(self, acquired: AcquiredRecord, kind: int) -> None:
         """Acknowledge a record with the next request to its leader."""
         self._note(acquired.leader, acquired.partition, acquired.fetched.next_offset - 1, kind)
 
-    def fetch(self, partitions: Sequence[SharePartition], wait_s: float) -> list[Acquired]:
+    def fetch(self, partitions: Sequence[SharePartition], wait_s: float) -> list[AcquiredRecord]:
         """Send acknowledgements, wait for records, and return the newly acquired ones.
 
         Raises ClientError for errors that a retry cannot fix.
@@ -109,7 +109,7 @@ class ShareFetcher:
         leaders = sorted(wanted)
         leaders = leaders[self._turn % len(leaders) :] + leaders[: self._turn % len(leaders)]
         longest_ms = min(self._settings.fetch_max_wait_ms, int(wait_s * 1000)) // len(leaders)
-        acquired: list[Acquired] = []
+        acquired: list[AcquiredRecord] = []
         for leader in leaders:
             acquired += self._ask(leader, wanted[leader], 0 if acquired else longest_ms)
         return acquired
@@ -159,7 +159,7 @@ class ShareFetcher:
                     place = (topic.topic_id, partition.partition_index)
                     self._leaders[place] = partition.leader_id
 
-    def _ask(self, leader: int, wanted: set[SharePartition], wait_ms: int) -> list[Acquired]:
+    def _ask(self, leader: int, wanted: set[SharePartition], wait_ms: int) -> list[AcquiredRecord]:
         session = self._sessions.setdefault(leader, _Session())
         request = self._request(session, wanted, wait_ms)
         try:
@@ -179,7 +179,7 @@ class ShareFetcher:
         session.advance()
         session.partitions = set(wanted)
         session.acknowledged = {}
-        acquired: list[Acquired] = []
+        acquired: list[AcquiredRecord] = []
         for topic in answer.responses:
             for data in topic.partitions:
                 acquired += self._read(leader, (topic.topic_id, data.partition_index), data)
@@ -228,7 +228,7 @@ class ShareFetcher:
             request.share_acquire_mode = RECORD_LIMIT
         return request
 
-    def _read(self, leader: int, place: SharePartition, data: Any) -> Iterator[Acquired]:
+    def _read(self, leader: int, place: SharePartition, data: Any) -> Iterator[AcquiredRecord]:
         """Yield the acquired records of a partition.
 
         Offsets without a record are acknowledged as gaps.
@@ -257,7 +257,7 @@ class ShareFetcher:
                     fetched = Fetched(
                         (name, place[1]), record, header, record.offset + 1, delivery_count=count
                     )
-                    yield Acquired(fetched, leader, place)
+                    yield AcquiredRecord(fetched, leader, place)
         except ProtocolError as error:
             message = f"Received exception when fetching the next record from {name}-{place[1]}."
             raise ClientError(ErrorCode.CORRUPT_MESSAGE, message) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -62,6 +62,10 @@ class TimerHeap:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __iter__(self) -> Iterator[HeapTimer]:
+        """Yield the timers that are set, in no order."""
+        return (timer for _, _, timer in self._entries if not timer.is_over)
 
     def add(self, due_ms: int, callback: Callable[[], None]) -> HeapTimer:
         """Add a timer and return it."""

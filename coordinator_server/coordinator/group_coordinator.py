@@ -97,7 +97,8 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
         """Apply settings that were changed at run time."""
         self._settings = self._environment.settings = settings
 
-    def _take_over(self, partition: Partition) -> OffsetsPartition:
+    def take_over(self, partition: Partition) -> OffsetsPartition:
+        """Return the offsets of a partition that this broker now leads."""
         return OffsetsPartition(partition, self.clock)
 
     def _unload(self, closing: set[OffsetsPartition]) -> None:
@@ -154,7 +155,7 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
             if group.is_blank:
                 continue
             loaded += 1
-            task = self._adopt(group, partition)
+            task = self.adopt(group, partition)
             for producer_id in group.offsets.pending.producer_ids:
                 self._note_transaction(task, producer_id)
             task.post(LOAD_FINISHED)
@@ -225,13 +226,14 @@ class GroupCoordinator(CoordinatorRuntime[OffsetsPartition, "Group"]):
     def _create(self, group_id: str, partition: OffsetsPartition) -> GroupTask:
         """Create the task of a new group. The first request writes the group's records."""
         assert group_id not in self.tasks, group_id
-        return self._adopt(self.new_group(group_id), partition)
+        return self.adopt(self.new_group(group_id), partition)
 
     def new_group(self, group_id: str) -> Group:
         """Return an empty classic group. Replaying a record may change its kind."""
         return GroupMetadata(group_id, self._environment)
 
-    def _adopt(self, group: Group, partition: OffsetsPartition) -> GroupTask:
+    def adopt(self, group: Group, partition: OffsetsPartition) -> GroupTask:
+        """Create and return the task of a group."""
         task = self.tasks[group.group_id] = GroupTask(group, partition, self)
         return task
 

@@ -144,7 +144,8 @@ class ShareCoordinator(CoordinatorRuntime[ShareStatePartition, None]):
         for partition in closing:
             partition.state = PartitionState.CLOSED
 
-    def _take_over(self, partition: Partition) -> ShareStatePartition:
+    def take_over(self, partition: Partition) -> ShareStatePartition:
+        """Return the share-state partition that this broker now leads."""
         shard = ShareCoordinatorShard(self.settings.updates_per_snapshot, self._partition_count)
         return ShareStatePartition(partition, self.clock, shard)
 

@@ -72,7 +72,6 @@ class GroupTask:
 
     __slots__ = (
         "_context",
-        "_effects",
         "_held",
         "_is_broken",
         "_is_draining",
@@ -83,6 +82,7 @@ class GroupTask:
         "_timer",
         "_timer_at_ms",
         "_unsent",
+        "effects",
         "group",
         "partition",
     )
@@ -91,7 +91,7 @@ class GroupTask:
         self.group = group
         self.partition = partition
         self._context = context
-        self._effects = Effects(debug=context.log.debug)
+        self.effects = Effects(debug=context.log.debug)
         self._held: set[object] | None = None
         """Responses that wait for a flush or for the share coordinator. Their requests have been
         applied, so a later exception does not fail them."""
@@ -205,7 +205,7 @@ class GroupTask:
         """Apply an operation immediately while the mailbox is empty."""
         self._is_draining = True
         try:
-            self._apply(operation, now_ms)
+            self.apply(operation, now_ms)
             self._settle(now_ms)
         except Exception:  # error boundary, as in `_drain_until_large`
             self._recover([operation], now_ms)
@@ -235,7 +235,7 @@ class GroupTask:
                 if operation.is_exclusive:
                     self._apply_exclusive(operation, now_ms)
                 else:
-                    self._apply(operation, now_ms)
+                    self.apply(operation, now_ms)
                     if self.group.kind is not GroupKind.CLASSIC and self._changes_state:
                         self._settle(now_ms)  # the next operation must see the new state
                 if self._large is not None:
@@ -259,23 +259,23 @@ class GroupTask:
 
         The state of a group that is not a classic group changes only when records are replayed.
         """
-        return any(not isinstance(write.records, OffsetRecords) for write in self._effects.writes)
+        return any(not isinstance(write.records, OffsetRecords) for write in self.effects.writes)
 
     def _apply_exclusive(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation, and append its records separately from all other records."""
         self._settle(now_ms, is_last=False)
-        self._apply(operation, now_ms)
+        self.apply(operation, now_ms)
         self._settle(now_ms)
         if self.group.is_dead:
             self._hand_back()
 
-    def _apply(self, operation: GroupOperation, now_ms: int) -> None:
+    def apply(self, operation: GroupOperation, now_ms: int) -> None:
         """Apply an operation; if it raises, settle the effects of earlier operations and re-raise.
 
         If the operation needs more than one step, the remaining steps become `_large`. For classic
         groups only an exclusive operation is split; other operations run all their steps at once.
         """
-        effects = self._effects
+        effects = self.effects
         before = effects.mark()
         try:
             steps = operation.apply(self.group, now_ms, effects)
@@ -304,10 +304,10 @@ class GroupTask:
         now_ms = self._context.clock.now_ms()
         try:
             if steps is None:
-                steps = operation.apply(self.group, now_ms, self._effects)
+                steps = operation.apply(self.group, now_ms, self.effects)
             if steps is not None:
                 yield from steps
-            large = settle_large(self.group, self._effects, self.partition, now_ms)
+            large = settle_large(self.group, self.effects, self.partition, now_ms)
             self.group = yield from large
             self._large = None
             self._is_draining = True
@@ -334,8 +334,8 @@ class GroupTask:
         With `is_last=False`, a group that was never created is kept, because an operation that
         follows in the mailbox may create it.
         """
-        effects = self._effects
-        self._write(now_ms)
+        effects = self.effects
+        self.write(now_ms)
         if self.group.is_vacant and (is_last or self.group.is_dead):
             # End the group before sending its responses, so that no later request reaches the
             # group.
@@ -366,10 +366,10 @@ class GroupTask:
         if self.group.purgatory.has_new_deadline:
             self._arm(now_ms)
 
-    def _write(self, now_ms: int) -> None:
+    def write(self, now_ms: int) -> None:
         """Append and replay the pending records."""
-        if self._effects.writes:
-            self.group = settle(self.group, self._effects, self.partition, now_ms)
+        if self.effects.writes:
+            self.group = settle(self.group, self.effects, self.partition, now_ms)
 
     def _arm(self, now_ms: int) -> None:
         """Set the timer to the next deadline, unless an earlier timer is set.
@@ -403,7 +403,7 @@ class GroupTask:
         A response may cause its connection to send a request that ends this group and applies the
         mailbox recursively. A response is therefore removed before it is sent.
         """
-        effects = self._effects
+        effects = self.effects
         if len(effects.replies) == 1:
             effects.replies.pop().send()
             return
@@ -454,11 +454,11 @@ class GroupTask:
             applied = [*applied, self._large.operation]
             self._large = None
         try:
-            self._effects.writes.clear()
-            self._effects.calls.clear()
-            unload(group, now_ms, self._effects)
+            self.effects.writes.clear()
+            self.effects.calls.clear()
+            unload(group, now_ms, self.effects)
             self.group = self.partition.reload(self._context.new_group(group.group_id))
-            load_finished(self.group, now_ms, self._effects)
+            load_finished(self.group, now_ms, self.effects)
             self._settle(now_ms)
         except Exception:  # error boundary: this group can no longer be served
             log.emit("group.failed", group=group.group_id, exc_info=True)

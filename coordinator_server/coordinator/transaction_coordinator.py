@@ -152,7 +152,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionsPartition, Transacti
         self._repeat(self.abort_timed_out, self.settings.abort_interval_ms)
         self._repeat(self.remove_expired, self.settings.expiration_interval_ms)
 
-    def _take_over(self, partition: Partition) -> TransactionsPartition:
+    def take_over(self, partition: Partition) -> TransactionsPartition:
+        """Return the transactions of a partition that this broker now leads."""
         return TransactionsPartition(partition, self.clock)
 
     def _load(

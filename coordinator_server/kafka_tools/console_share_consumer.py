@@ -50,7 +50,7 @@ from coordinator_server.kafka_tools.properties import (
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinator_server.client.share_fetcher import Acquired, ShareFetchSettings
+    from coordinator_server.client.share_fetcher import AcquiredRecord, ShareFetchSettings
     from coordinator_server.client.share_member import SharePartition
 
 CLIENT_ID = GROUP = "console-share-consumer"
@@ -232,11 +232,11 @@ class _Consumer:
         self._client: Client = connect()
         self._member = ShareMember(connect, group, [self._topic])
         self._fetcher = ShareFetcher(self._client, group, self._member.member_id, settings)
-        self._ready: list[Acquired] = []
+        self._ready: list[AcquiredRecord] = []
         self._has_topic = self._is_started = False
         self._look_up_at_s = 0.0
 
-    def receive(self, timeout_s: float | None, stop: Stop) -> Acquired | None:
+    def receive(self, timeout_s: float | None, stop: Stop) -> AcquiredRecord | None:
         """Return the next record, or None after a signal. Raises TimeoutError, ClientError."""
         start_s = time.monotonic()
         while not self._ready:
@@ -288,7 +288,7 @@ class _Consumer:
         if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ClientError(code, f"Not authorized to access topics: [{self._topic}]")
 
-    def acknowledge(self, acquired: Acquired, kind: int) -> None:
+    def acknowledge(self, acquired: AcquiredRecord, kind: int) -> None:
         """Add a record's acknowledgement to the next request."""
         self._fetcher.acknowledge(acquired, kind)
 

@@ -27,8 +27,8 @@ from coordinator_server.kafka_tools.reassignment_files import (
     read_topics,
 )
 from coordinator_server.kafka_tools.reassignments import (
+    OngoingReassignment,
     Place,
-    Reassignment,
     Replica,
     TerseError,
     alter_reassignments,
@@ -337,7 +337,7 @@ Moves = dict[Place, tuple[set[int], set[int]]]
 
 
 def all_moves(
-    running: Mapping[Place, Reassignment],
+    running: Mapping[Place, OngoingReassignment],
     wanted: Mapping[Place, Sequence[int]],
     current: Mapping[Place, Sequence[int]],
 ) -> Moves:

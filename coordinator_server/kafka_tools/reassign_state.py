@@ -13,8 +13,8 @@ from coordinator_server.kafka_tools.reassign_start import clear_throttles, start
 from coordinator_server.kafka_tools.reassignment_files import Plan, read_plan
 from coordinator_server.kafka_tools.reassignments import (
     Directories,
+    OngoingReassignment,
     Place,
-    Reassignment,
     Replica,
     TerseError,
     alter_reassignments,
@@ -51,7 +51,7 @@ def verify(client: Client, options: Options) -> None:
         raise_execution(error)
 
 
-def _states(client: Client, plan: Plan, running: Mapping[Place, Reassignment]) -> list[str]:
+def _states(client: Client, plan: Plan, running: Mapping[Place, OngoingReassignment]) -> list[str]:
     """Return a status line for each partition of a plan. Raises ClientError, ToolError."""
     topics = {place[0] for place, _ in plan.partitions if place not in running}
     described = describe_topics(client, topics)
@@ -60,11 +60,11 @@ def _states(client: Client, plan: Plan, running: Mapping[Place, Reassignment]) -
         topic, index = place
         name = f"{topic}-{index}"
         if place in running:
-            lines[place] = f"Reassignment of partition {name} is still in progress."
+            lines[place] = f"OngoingReassignment of partition {name} is still in progress."
             continue
         replicas = _replicas_of(described[topic], index)
         lines[place] = (
-            f"Reassignment of partition {name} is completed."
+            f"OngoingReassignment of partition {name} is completed."
             if replicas == wanted
             else f"There is no active reassignment of partition {name}, but replica set is "
             f"{','.join(map(str, replicas))} rather than {','.join(map(str, wanted))}."
@@ -102,13 +102,13 @@ def _move_line(replica: Replica, directories: Directories, plan: Plan) -> str:
         )
     if directories.future is None:
         if directories.current == wanted:
-            return f"Reassignment of replica {replica} completed successfully."
+            return f"OngoingReassignment of replica {replica} completed successfully."
         return (
             f"Partition {name} on broker {replica.broker} is not being moved from log dir "
             f"{directories.current} to {wanted}."
         )
     if directories.future == wanted:
-        return f"Reassignment of replica {replica} is still in progress."
+        return f"OngoingReassignment of replica {replica} is still in progress."
     return (
         f"Partition {name} on broker {replica.broker} is being moved to log dir "
         f"{directories.future} instead of {wanted}."

@@ -24,7 +24,7 @@ class Replica(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.broker}"
 
 
-class Reassignment(NamedTuple):
+class OngoingReassignment(NamedTuple):
     """A running reassignment; `replicas` includes the added and removed ones."""
 
     replicas: Sequence[int]
@@ -50,7 +50,7 @@ def raise_execution(error: ClientError) -> NoReturn:
 
 def list_reassignments(
     client: Client, places: Iterable[Place] | None = None
-) -> dict[Place, Reassignment]:
+) -> dict[Place, OngoingReassignment]:
     """Return the running reassignments, of all partitions by default. Raises ClientError."""
     from protocol.apis.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
@@ -69,7 +69,7 @@ def list_reassignments(
     answer = client.ask_controller("listPartitionReassignments", request)
     check(answer.error_code, answer.error_message)
     return {
-        (topic.name, partition.partition_index): Reassignment(
+        (topic.name, partition.partition_index): OngoingReassignment(
             partition.replicas, partition.adding_replicas, partition.removing_replicas
         )
         for topic in answer.topics

@@ -47,7 +47,9 @@ def print_offsets(
         print_table(rows, (*_widened(len(group), topic_width), 10, 13, 13))
 
 
-def print_group_states(client: Client, groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
+def print_group_states(
+    client: Client, groups: Sequence[ShareGroupDescription], *, is_verbose: bool
+) -> None:
     """Print coordinator, state and number of members of each group."""
     for group, node_id in groups:
         _print_state(group.group_id, group.group_state)
@@ -70,7 +72,7 @@ def print_group_states(client: Client, groups: Sequence[ShareGroup], *, is_verbo
         print_table(rows, (*widths, 15, 12, 17))
 
 
-def print_members(groups: Sequence[ShareGroup], *, is_verbose: bool) -> None:
+def print_members(groups: Sequence[ShareGroupDescription], *, is_verbose: bool) -> None:
     """Print a row for each member of each group."""
     for group, _ in groups:
         _print_state(group.group_id, group.group_state)
@@ -118,21 +120,21 @@ class ShareOffset(NamedTuple):
     lag: int | None
 
 
-class ShareGroup(NamedTuple):
+class ShareGroupDescription(NamedTuple):
     """A described share group and the node id of its coordinator."""
 
     described: DescribedShareGroup
     node_id: int
 
 
-def describe_share_group(client: Client, name: str) -> ShareGroup:
+def describe_share_group(client: Client, name: str) -> ShareGroupDescription:
     """Describe a share group."""
     from protocol.apis.share_group_describe import ShareGroupDescribeRequest
 
-    def attempt(node_id: int) -> ShareGroup:
+    def attempt(node_id: int) -> ShareGroupDescription:
         answer = client.ask(ShareGroupDescribeRequest(group_ids=[name]), node_id).groups[0]
         check(answer.error_code, answer.error_message)
-        return ShareGroup(answer, node_id)
+        return ShareGroupDescription(answer, node_id)
 
     return on_coordinator(client, "describeShareGroups", name, attempt)
 

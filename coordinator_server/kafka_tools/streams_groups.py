@@ -43,7 +43,7 @@ from coordinator_server.kafka_tools.log_offsets import RUNTIME, check_partitions
 from coordinator_server.kafka_tools.options import Options, OptionsError, UsageError
 from coordinator_server.kafka_tools.reset_plan import Plan, plan_for, topic_scope
 from coordinator_server.kafka_tools.streams_groups_description import (
-    StreamsGroup,
+    StreamsGroupDescription,
     delete_topics,
     describe_streams_group,
     is_internal_topic,
@@ -137,7 +137,7 @@ def _committed(client: Client, name: str, topics: set[str]) -> dict[Partition, C
     return {item: at for item, at in offsets.items() if item[0] in topics}
 
 
-def _described(client: Client, name: str) -> StreamsGroup:
+def _described(client: Client, name: str) -> StreamsGroupDescription:
     try:
         return describe_streams_group(client, name)
     except FAILURES as error:

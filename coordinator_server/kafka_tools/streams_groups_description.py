@@ -37,7 +37,7 @@ _NO_TOPOLOGY = {
 }
 
 
-def print_topology(group: StreamsGroup) -> bool:
+def print_topology(group: StreamsGroupDescription) -> bool:
     """Print the group's processing graph, or why there is none; return whether there is one."""
     described = group.described
     graph = described.topology_description
@@ -81,7 +81,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(sorted(set(names))) or "none"
 
 
-def print_members(group: StreamsGroup, *, is_verbose: bool) -> None:
+def print_members(group: StreamsGroupDescription, *, is_verbose: bool) -> None:
     """Print a row for each member of a group that has members."""
     described = group.described
     if not _is_shown(group):
@@ -128,7 +128,7 @@ def _tasks(assignment: DescribedStreamsAssignment, prefix: str = "") -> str:
     return text
 
 
-def print_state(client: Client, group: StreamsGroup, *, is_verbose: bool) -> None:
+def print_state(client: Client, group: StreamsGroupDescription, *, is_verbose: bool) -> None:
     """Print coordinator, assignor, state and number of members of a group."""
     described = group.described
     _print_empty(group)
@@ -148,7 +148,7 @@ def print_state(client: Client, group: StreamsGroup, *, is_verbose: bool) -> Non
 
 def print_offsets(
     client: Client,
-    group: StreamsGroup,
+    group: StreamsGroupDescription,
     committed: Callable[[], Mapping[Partition, Committed]],
     *,
     is_verbose: bool,
@@ -182,7 +182,7 @@ def print_offsets(
             _print_row(row, widths, lag)
 
 
-def _assigned(group: StreamsGroup) -> list[Partition]:
+def _assigned(group: StreamsGroupDescription) -> list[Partition]:
     """Return the partitions that the active tasks of the members read."""
     topics = {
         part.subtopology_id: [
@@ -217,7 +217,7 @@ def _log_offsets(
     return offsets
 
 
-def _is_shown(group: StreamsGroup) -> bool:
+def _is_shown(group: StreamsGroupDescription) -> bool:
     """Return whether the group has members to describe; if not, print that it has none."""
     if group.described.group_state == DEAD or not group.described.members:
         return False
@@ -225,7 +225,7 @@ def _is_shown(group: StreamsGroup) -> bool:
     return True
 
 
-def _print_empty(group: StreamsGroup) -> None:
+def _print_empty(group: StreamsGroupDescription) -> None:
     name, state = group.described.group_id, group.described.group_state
     if state == DEAD:
         print(f"\nError: Streams group '{name}' does not exist.")
@@ -249,7 +249,7 @@ _INTERNAL = re.compile(
 )
 
 
-class StreamsGroup(NamedTuple):
+class StreamsGroupDescription(NamedTuple):
     """A described streams group and the node id of its coordinator."""
 
     described: DescribedStreamsGroup
@@ -282,18 +282,20 @@ class StreamsGroup(NamedTuple):
         return [topic for topic in topics if topic not in sources]
 
 
-def describe_streams_group(client: Client, name: str, *, has_graph: bool = False) -> StreamsGroup:
+def describe_streams_group(
+    client: Client, name: str, *, has_graph: bool = False
+) -> StreamsGroupDescription:
     """Describe a streams group; `has_graph` also requests the description of its topology."""
     from protocol.apis.streams_group_describe import StreamsGroupDescribeRequest
 
     request = StreamsGroupDescribeRequest(group_ids=[name], include_topology_description=has_graph)
 
-    def attempt(node_id: int) -> StreamsGroup:
+    def attempt(node_id: int) -> StreamsGroupDescription:
         answer = client.ask(request, node_id, min_version=int(has_graph)).groups[0]
         check(answer.error_code, answer.error_message)
         if answer.topology is None:
             raise ToolError("java.lang.IllegalStateException", "Topology information is missing")
-        return StreamsGroup(answer, node_id)
+        return StreamsGroupDescription(answer, node_id)
 
     return on_coordinator(client, "describeStreamsGroups", name, attempt)
 

@@ -9,7 +9,7 @@ from coordinator_server.client import Client, ClientError, check
 from coordinator_server.kafka_tools.config_requests import DEFAULT_CONFIG, TOPIC, read_configs
 from coordinator_server.kafka_tools.java import names_in_hash_order, uuid_text
 from coordinator_server.kafka_tools.options import Options
-from coordinator_server.kafka_tools.reassignments import Reassignment, list_reassignments
+from coordinator_server.kafka_tools.reassignments import OngoingReassignment, list_reassignments
 from protocol.errors import ErrorCode
 from protocol.schema import ZERO_UUID
 
@@ -30,7 +30,7 @@ class DescribedPartition(NamedTuple):
     isr: Sequence[int]
     elr: Sequence[int] | None
     last_known_elr: Sequence[int] | None
-    move: Reassignment | None = None
+    move: OngoingReassignment | None = None
     """The running reassignment, if any."""
 
     @property

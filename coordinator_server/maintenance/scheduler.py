@@ -89,7 +89,7 @@ class MaintenanceScheduler:
         "_retention_interval_ms",
         "_round",
         "_round_due_ms",
-        "_timer_s",
+        "timer_s",
     )
 
     def __init__(
@@ -101,7 +101,7 @@ class MaintenanceScheduler:
     ) -> None:
         self._logs = logs
         self._clock = clock
-        self._timer_s = timer_s
+        self.timer_s = timer_s
         self._config = config
         self._retention_interval_ms = config.integer("log.retention.check.interval.ms")
         self._producers_interval_ms = config.integer("producer.id.expiration.check.interval.ms")
@@ -151,14 +151,14 @@ class MaintenanceScheduler:
         now_ms = self._clock.now_ms()
         self._begin_what_is_due(now_ms)
         if self.is_working:
-            started_s = self._timer_s()
+            started_s = self.timer_s()
             end_s = started_s + self._slice_s(now_ms, started_s)
             self._logs.use_threads(self._pressure < 1)
             for steps in (self._frequent, self._round):
                 if steps is not None and self._work(steps, end_s):
                     break
             self._logs.use_threads(True)
-            self._ended_s = self._timer_s()
+            self._ended_s = self.timer_s()
             if self.is_working:
                 is_over = self._ended_s >= end_s
                 return round(PAUSE_MS * (1 - self._pressure)) if is_over else WAIT_MS
@@ -184,7 +184,7 @@ class MaintenanceScheduler:
                 return False
             if event is not None:
                 _report(event)
-            if self._timer_s() >= end_s:
+            if self.timer_s() >= end_s:
                 return True
         if steps is self._round:
             self._round = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from coordinator_server.cluster import Cluster
     from coordinator_server.counting.counts import Counts
-    from coordinator_server.metrics.lag import LagReader
+    from coordinator_server.metrics.lag import CommittedLagReader
 
 _GROUPS_PER_STEP = 100
 _CONNECTIONS_PER_STEP = 100
@@ -34,7 +34,7 @@ _COMMITS = ("OffsetCommit", "TxnOffsetCommit")
 _OPERATIONS = {"DelayedFetch": "Fetch", "DelayedShareFetch": "ShareFetch"}
 
 
-def collect(cluster: Cluster, counts: Counts, lag: LagReader) -> Iterator[Metric | None]:
+def collect(cluster: Cluster, counts: Counts, lag: CommittedLagReader) -> Iterator[Metric | None]:
     """Yield the metrics in chunks, except the metrics about the scrape itself.
 
     Yields None where the caller can pause although no chunk is complete.
@@ -111,7 +111,7 @@ def _rebalances(counts: Counts) -> Iterator[Metric | None]:
     )
 
 
-def _lag(lag: LagReader) -> Iterator[Metric | None]:
+def _lag(lag: CommittedLagReader) -> Iterator[Metric | None]:
     lags = yield from lag.read()
     keyed = [
         ((partition_lag.node_id, *partition_lag.place), partition_lag) for partition_lag in lags

@@ -12,7 +12,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from coordinator_server.metrics.names import ROWS, Kind
+from coordinator_server.metrics.names import ROWS, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ def text(value: object) -> str:
 def numbers(name: str, samples: Iterable[tuple[Labels, float]]) -> Iterator[Metric]:
     """Yield a counter or gauge in chunks, at least one; chunks of one metric are adjacent."""
     row = ROWS[name]
-    new_metric = CounterMetricFamily if row.kind is Kind.COUNTER else GaugeMetricFamily
+    new_metric = CounterMetricFamily if row.kind is MetricKind.COUNTER else GaugeMetricFamily
     metric = new_metric(name, row.help, labels=row.labels)
     count = 0
     for labels, value in samples:

@@ -31,7 +31,7 @@ Place = tuple[str, str, int]
 """Group, topic and partition."""
 
 
-class PartitionLag(NamedTuple):
+class MeasuredLag(NamedTuple):
     """The lag of a group in one partition; `seconds` is None if unknown."""
 
     node_id: int
@@ -108,7 +108,7 @@ def lag_at(
     return lag._replace(since_ms=since_ms, time_ms=max(now_ms - since_ms, 0))
 
 
-class LagReader:
+class CommittedLagReader:
     """Reads the lag of all groups of a cluster, and remembers timestamps for the next call."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -117,9 +117,9 @@ class LagReader:
         self.omitted = 0
         """Partitions beyond MAX_PARTITIONS in the last reading."""
 
-    def read(self) -> Computation[list[PartitionLag]]:
+    def read(self) -> Computation[list[MeasuredLag]]:
         """Return the lag of every group in every partition with a committed offset, in steps."""
-        lags: list[PartitionLag] = []
+        lags: list[MeasuredLag] = []
         omitted = seen = 0
         for node_id, broker in tuple(self._cluster.brokers.items()):
             for task in tuple(broker.groups.tasks.values()):
@@ -142,7 +142,7 @@ class LagReader:
 
     def _lag(
         self, node_id: int, place: Place, committed: CommittedOffset
-    ) -> Computation[PartitionLag | None]:
+    ) -> Computation[MeasuredLag | None]:
         """Return the lag in one partition; None if the partition does not exist or is offline."""
         _, topic, index = place
         partition = self._cluster.topics.partition(topic, index)
@@ -155,7 +155,7 @@ class LagReader:
         now_ms = self._cluster.clock.now_ms()
         lag = yield from lag_at(log, committed.offset, self._times, now_ms)
         seconds = None if lag.time_ms is None else lag.time_ms / 1000
-        return PartitionLag(node_id, place, committed.offset, lag.records, lag.lost, seconds)
+        return MeasuredLag(node_id, place, committed.offset, lag.records, lag.lost, seconds)
 
 
 def _first_timestamp(log: PartitionLog, offset: int) -> Computation[int | None]:

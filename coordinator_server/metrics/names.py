@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """The type of a metric."""
 
     COUNTER = "counter"
@@ -22,14 +22,14 @@ class MetricRow(NamedTuple):
     """One metric. `jmx` is Kafka's MBean of the same figure, or empty."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     unit: str
     help: str
     jmx: str = ""
 
 
-C, G, H, S = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM, Kind.SUMMARY
+C, G, H, S = MetricKind.COUNTER, MetricKind.GAUGE, MetricKind.HISTOGRAM, MetricKind.SUMMARY
 _PARTITION = ("broker", "group", "topic", "partition")
 _LOG = ("broker", "topic", "partition")
 _GROUPS = "kafka.server:type=group-coordinator-metrics"

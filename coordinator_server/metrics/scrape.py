@@ -56,11 +56,11 @@ class Scraper:
     def __init__(self, cluster: Cluster, counts: Counts) -> None:
         from prometheus_client import ProcessCollector
 
-        from coordinator_server.metrics.lag import LagReader
+        from coordinator_server.metrics.lag import CommittedLagReader
 
         self._cluster = cluster
         self._counts = counts
-        self._lag = LagReader(cluster)
+        self._lag = CommittedLagReader(cluster)
         self._process = ProcessCollector(registry=None)
         self._last_s = 0.0
         self._due_s = 0.0

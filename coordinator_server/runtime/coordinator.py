@@ -85,7 +85,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
     # --- abstract methods -------------------------------------------------------------------------
 
     @abstractmethod
-    def _take_over(self, partition: Partition) -> P:
+    def take_over(self, partition: Partition) -> P:
         """Return the coordinator's object for a partition that its broker now leads."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ class CoordinatorRuntime(ABC, Generic[P, S]):
         if partition.index >= len(self._seen) or partition.index in self._partitions:
             return  # a partition added later has no keys; any other is already known
         assert partition.leader_id == self._node_id
-        taken = self._partitions[partition.index] = self._take_over(partition)
+        taken = self._partitions[partition.index] = self.take_over(partition)
         if taken.is_blank:
             taken.state = PartitionState.ACTIVE
             return

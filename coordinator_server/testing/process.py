@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from weakref import finalize
 
@@ -23,6 +23,9 @@ COMMAND = (sys.executable, "-P", "-m", "coordinator_server")
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.003
+
+start_process: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
+"""Starts a process; this project's own tests replace this function (tests/forked.py)."""
 
 HAS_SIGNALS = os.name == "posix"
 """Whether the system has signals. On Windows, closing standard input asks the broker to stop."""
@@ -81,7 +84,7 @@ class BrokerProcess:
         """Start `coordinator-server serve ...` without waiting until it is ready."""
         assert not self.is_running, "started twice"
         self._output_start = self._output.size
-        self._process = subprocess.Popen(
+        self._process = start_process(
             [*self._command, "serve", *arguments],
             cwd=self._directory,
             env=self._environment,

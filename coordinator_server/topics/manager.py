@@ -116,7 +116,7 @@ class TopicManager:
         rack = config.optional_text("broker.rack")
         self.racks: Mapping[int, str] = {} if rack is None else dict.fromkeys(node_ids, rack)
         self.leadership = Leadership(node_ids, self._keep_leadership)
-        self._logs = logs
+        self.logs = logs
         self._config = config
         self._changed = changed
         self._auto_create = config.boolean("auto.create.topics.enable")
@@ -133,8 +133,8 @@ class TopicManager:
             leadership = self.leadership.at_start(record, self.default_factor(record.name))
             self._add(self._topic(record.name, record.topic_id, record.configs, leadership))
         self._keep_leadership(self._by_name.values())
-        self._maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
-        self._maintenance.report_recovery()
+        self.maintenance = MaintenanceScheduler(logs, config, clock, timer_s)
+        self.maintenance.report_recovery()
 
     @property
     def broker_ids(self) -> frozenset[int]:
@@ -169,7 +169,7 @@ class TopicManager:
 
     def open_logs(self) -> list[PartitionLog]:
         """Return the open logs: all that were read or written since the start."""
-        return self._logs.open_logs()
+        return self.logs.open_logs()
 
     def all_topics(self) -> Iterator[Topic]:
         """Return all topics, in no particular order."""
@@ -232,7 +232,7 @@ class TopicManager:
                 errors[topic.name] = error
         try:
             if added:
-                self._logs.create_topics([self._record(topic) for topic in added])
+                self.logs.create_topics([self._record(topic) for topic in added])
         except StorageError:
             for topic in added:
                 self._remove(topic)
@@ -323,7 +323,7 @@ class TopicManager:
 
         The partitions exist after the first step. If that step raises StorageError, none is added.
         """
-        steps = self._logs.change_topics(
+        steps = self.logs.change_topics(
             [self._record(topic, leadership) for topic, leadership in added.items()]
         )
         next(steps, None)
@@ -343,7 +343,7 @@ class TopicManager:
         """
         if not configs:
             return
-        steps = self._logs.change_topics(
+        steps = self.logs.change_topics(
             [self._record(topic)._replace(configs=dict(own)) for topic, own in configs.items()]
         )
         next(steps, None)
@@ -381,7 +381,7 @@ class TopicManager:
         The topics are gone after the first step, and waiting fetches are answered. If the first
         step raises StorageError, none is deleted.
         """
-        self._logs.delete_topics([topic.name for topic in topics])
+        self.logs.delete_topics([topic.name for topic in topics])
         for topic in topics:
             self._remove(topic)
             for partition in topic.partitions:
@@ -395,7 +395,7 @@ class TopicManager:
                 self._changed(partition)
                 yield
         try:
-            yield from self._logs.finish_deletions()
+            yield from self.logs.finish_deletions()
         except StorageError as error:
             # The topics are deleted, even if some of their files are left.
             LOG.emit("log.failed", topic=topics[0].name, reason=str(error))
@@ -405,19 +405,19 @@ class TopicManager:
     @property
     def is_in_maintenance(self) -> bool:
         """Whether a round of maintenance has begun and is not done."""
-        return self._maintenance.is_working
+        return self.maintenance.is_working
 
     def settings_changed(self) -> None:
         """Apply settings that have changed at run time."""
-        self._maintenance.settings_changed()
+        self.maintenance.settings_changed()
 
     def clock_set_back(self, elapsed_ms: int) -> None:
         """Move due times after the clock was set back by `elapsed_ms`. No topics may exist."""
-        self._maintenance.clock_set_back(elapsed_ms)
+        self.maintenance.clock_set_back(elapsed_ms)
 
     def maintenance_step(self) -> int:
         """Do a small step of log maintenance; return the milliseconds until the next step."""
-        return self._maintenance.step()
+        return self.maintenance.step()
 
     def checkpoint_log_starts(
         self, partitions: Iterable[Partition]
@@ -427,7 +427,7 @@ class TopicManager:
         Returns the error if writing fails. The offsets stay in effect, but a crash may lose them.
         """
         try:
-            yield from self._logs.checkpoint_log_starts(
+            yield from self.logs.checkpoint_log_starts(
                 (partition.topic_name, partition.index) for partition in partitions
             )
         except StorageError as error:
@@ -437,11 +437,11 @@ class TopicManager:
 
     def volume(self) -> tuple[str, int, int]:
         """Return the data directory, and the total and free size of its volume in bytes."""
-        return self._logs.volume()
+        return self.logs.volume()
 
     def close(self) -> None:
         """Close every log for a clean shutdown."""
-        self._logs.close()
+        self.logs.close()
 
     def default_factor(self, name: str) -> int:
         """Return the default replication factor of a topic, at most the number of brokers."""
@@ -456,11 +456,11 @@ class TopicManager:
         deque(self._leadership_steps(topics), maxlen=0)
 
     def _leadership_steps(self, topics: Iterable[Topic]) -> Steps:
-        known = self._logs.topics()
+        known = self.logs.topics()
         records = [self._record(topic) for topic in topics]
         changed = [new for new in records if new.leadership != known[new.name].leadership]
         if changed:
-            yield from self._logs.change_topics(changed)
+            yield from self.logs.change_topics(changed)
 
     def _record(self, topic: Topic, added: Leaderships = ()) -> TopicRecord:
         """Return the record of a topic for the disk; `added` are partitions about to be added.
@@ -496,4 +496,4 @@ class TopicManager:
         del self._collision_keys[collision_key(topic.name)]
 
     def _partition(self, name: str, index: int, leadership: PartitionLeadership) -> Partition:
-        return Partition(name, index, leadership, self._logs, self._changed)
+        return Partition(name, index, leadership, self.logs, self._changed)

@@ -8,7 +8,6 @@ producer in a thread that remembers the acknowledged records.
 import itertools
 import json
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -27,6 +26,7 @@ from protocol.apis.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests import forked
 from tests.clients.worker import Entry, Partition, Settings
 from tests.support import ROOT, wait_for
 
@@ -106,7 +106,7 @@ class Member(ConsumerEvents):
         self._events: list[dict[str, Any]] = []
         self._read_bytes = 0
         with output.open("wb") as stdout, output.with_suffix(".err").open("wb") as stderr:
-            self.process = subprocess.Popen(self.command(), cwd=ROOT, stdout=stdout, stderr=stderr)
+            self.process = forked.start(self.command(), cwd=ROOT, stdout=stdout, stderr=stderr)
 
     def command(self) -> list[str]:
         """Return the command that starts the process."""

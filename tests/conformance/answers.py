@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -65,8 +66,9 @@ class Answers(NamedTuple):
         return cls(stored["answers"], stored["unstable"])
 
     @classmethod
+    @cache
     def recorded(cls) -> Self:
-        """Return the answers from all files."""
+        """Return the answers from all files, which are read once."""
         kept: dict[str, Transcript] = {}
         unstable = []
         for path in answers_files():

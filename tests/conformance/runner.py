@@ -6,7 +6,7 @@ import fnmatch
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Self
@@ -27,7 +27,8 @@ _SECOND_CHANCES = 12
 _SLOW_AREAS = ("expiry", "timers", "consumer_expiry", "consumer_regex", "consumer_timers")
 
 
-def all_scenarios() -> list[Scenario]:
+@cache
+def all_scenarios() -> tuple[Scenario, ...]:
     """Return all scenarios: first those in Python modules, then those in data files."""
     names = sorted(one.name for one in iter_modules(package.__path__))
     modules = [import_module(f"{package.__name__}.{name}") for name in names]
@@ -35,7 +36,7 @@ def all_scenarios() -> list[Scenario]:
     scenarios: list[Scenario] = [one for area in areas for one in area.scenarios]
     scenarios += [one for file in data_files() for one in file.scenarios()]
     assert len({one.name for one in scenarios}) == len(scenarios)
-    return scenarios
+    return tuple(scenarios)
 
 
 def select(globs: Sequence[str] | None) -> list[Scenario]:

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from coordinator_server.cli import is_command
+from tests import forked
 from tests.docs.snippets import PAGES, blocks, check, commands, inline_code
 from tests.support import ROOT, Broker, Serve, free_port
 
@@ -128,16 +129,7 @@ def _run(words: list[str], **environment: str) -> subprocess.CompletedProcess[st
         command = [sys.executable, "-m", "coordinator_server"]
     if re.search(r"console-(share-)?consumer", name) or {"consume", "share-consume"} & set(words):
         arguments += ["--timeout-ms", "3000"]
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked.run([*command, *arguments], env={**os.environ, **environment}, timeout=60)
 
 
 def _code(page: str, language: str) -> list[str]:

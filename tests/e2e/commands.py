@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests import forked
 from tests.support import ROOT, Broker
 
 EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
@@ -13,14 +14,7 @@ EXPLAIN = (sys.executable, "-m", "coordinator_server", "explain")
 def explain(broker: Broker | str, *arguments: str) -> tuple[int, list[str], str]:
     """Return exit code, lines of standard output, and standard error."""
     bootstrap = broker if isinstance(broker, str) else broker.bootstrap_servers.split(",")[0]
-    done = subprocess.run(
-        [*EXPLAIN, *arguments, "--bootstrap-server", bootstrap],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = forked.run([*EXPLAIN, *arguments, "--bootstrap-server", bootstrap], timeout=60)
     return done.returncode, done.stdout.splitlines(), done.stderr
 
 

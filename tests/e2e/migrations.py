@@ -31,8 +31,9 @@ from protocol.apis.streams_group_heartbeat import (
     StreamsTopology,
 )
 from protocol.errors import ErrorCode
+from tests import forked
 from tests.clients.support import set_group_configs
-from tests.support import ROOT, wait_for
+from tests.support import wait_for
 
 
 def command(*arguments: str) -> list[str]:
@@ -42,9 +43,7 @@ def command(*arguments: str) -> list[str]:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end."""
-    return subprocess.run(
-        command(*arguments), cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
+    return forked.run(command(*arguments), timeout=120)
 
 
 GROUP_RESOURCE = 32

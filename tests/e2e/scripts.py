@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from tests.support import ROOT
+from tests import forked
 
 RUN = (sys.executable, "-m", "coordinator_server.container.scripts")
 
@@ -19,6 +19,4 @@ SECONDS = 0.3
 
 def run(*arguments: str, command: Sequence[str] = RUN) -> subprocess.CompletedProcess[str]:
     """Run one script to its end."""
-    return subprocess.run(
-        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    return forked.run([*command, *arguments], timeout=60)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.e2e.scripts import RUN, SECONDS, run
 from tests.support import ROOT, Broker, wait_for
 
@@ -25,7 +26,7 @@ Process = subprocess.Popen[str]
 def started(*arguments: str) -> Iterator[Process]:
     """Start a script, and kill it at the end of the block if it still runs."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(
+    with forked.start(
         [*RUN, *arguments], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     ) as process:
         try:
@@ -59,9 +60,7 @@ def produce(broker: Broker, topic: str, text: str, *options: str) -> None:
     keys = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=:"]
     line = [*RUN, "kafka-console-producer.sh", "--bootstrap-server", broker.bootstrap_servers]
     line += ["--topic", topic, *keys, *options]
-    done = subprocess.run(
-        line, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = forked.run(line, input=text, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -24,6 +24,7 @@ from coordinator_server.control.routes import ROUTES
 from coordinator_server.control.shapes import connections, groups, records, security
 from coordinator_server.testing import BrokerError
 from coordinator_server.testing.api import ControlApi
+from tests import forked
 from tests.control_api import ASYNC_CLIENT, CLIENT, PAGE, client, page
 from tests.e2e.control_api import SEEN, CheckedControl, http_address, refused
 from tests.support import Broker, Serve, wait_for
@@ -423,7 +424,7 @@ def ctl(broker: Broker, *arguments: str) -> subprocess.CompletedProcess[str]:
     host, port = broker.control.address
     command = [sys.executable, "-m", "coordinator_server", "ctl", *arguments]
     command += ["--http", f"{host}:{port}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return forked.run(command, timeout=60)
 
 
 def test_ctl(broker: Broker) -> None:

@@ -18,6 +18,7 @@ import confluent_kafka
 import kafka
 import pytest
 
+from tests import forked
 from tests.clients.support import Member
 from tests.clients.worker import Settings
 from tests.e2e.commands import EXPLAIN, explain
@@ -216,9 +217,7 @@ def test_nobody_is_there() -> None:
 )
 def test_wrong_arguments(arguments: tuple[str, ...]) -> None:
     """With wrong arguments, `explain` ends with exit code 2 and prints the usage."""
-    done = subprocess.run(
-        [*EXPLAIN, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = forked.run([*EXPLAIN, *arguments], timeout=60)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: coordinator-server explain")
 

@@ -19,13 +19,7 @@ from coordinator_server.config.config import Config
 from tests.compose.published import ROWS, Files, Login, Published, jaas_path
 from tests.support import ROOT, Serve, free_port, free_ports, wait_for
 
-START = """
-import sys
-from coordinator_server.container import entrypoint, image_variables
-image_variables.SECRETS_DIRECTORY, *image_variables.BITNAMI_DIRECTORIES = sys.argv[1:3]
-del sys.argv[1:3]
-entrypoint.run()
-"""
+START = (sys.executable, "-m", "tests.e2e.image_entrypoint")
 """The entry point with the test's directories instead of the image's."""
 
 _LISTENER = re.compile(r"([A-Za-z0-9_-]+)://[^:,]*:\d+")
@@ -74,7 +68,7 @@ class Container:
 
     def serve(self) -> Serve:
         """Return the broker, not started yet."""
-        command = [sys.executable, "-c", START, str(self.secrets), str(self.bitnami)]
+        command = [*START, str(self.secrets), str(self.bitnami)]
         return Serve(listener=None, command=command, environment=self.environment)
 
     def client(self, login: Login, config: Config, directory: Path) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import kafka
 import pytest
 from kafka.structs import OffsetAndMetadata
 
+from tests import forked
 from tests.groups import groups_of
-from tests.support import ROOT, Broker, wait_for
+from tests.support import Broker, wait_for
 
 PARTITIONS = 3
 SETTINGS = {
@@ -74,7 +75,7 @@ class Load(threading.Thread):
 def tool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run one of our commands in a new process."""
     command = [sys.executable, "-m", "coordinator_server", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return forked.run(command)
 
 
 def read_all(bootstrap: str) -> dict[int, list[tuple[int, bytes]]]:

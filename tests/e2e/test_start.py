@@ -113,6 +113,7 @@ def test_new_kinds_of_groups_cost_nothing_without_a_group_of_them() -> None:
     assert not [one for one in modules if one.startswith((*kinds, *others))]
 
 
+@pytest.mark.real_start
 def test_it_prints_one_line_and_answers() -> None:
     """Standard output is only `listening HOST:PORT`, and the broker answers there."""
     with Serve("--ephemeral") as broker:
@@ -133,6 +134,7 @@ def _sighup_ends() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_sighup_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.real_start
 def test_a_signal_stops_cleanly(number: int) -> None:
     """SIGTERM, SIGINT and SIGHUP close the connections and end with exit code 0."""
     with Serve("--ephemeral") as broker, broker.connect() as wire:
@@ -227,6 +229,7 @@ def test_ephemeral_leaves_nothing(tmp_path: Path) -> None:
         (["--config", "no-such-file"], {}, "--config no-such-file: No such file"),
     ],
 )
+@pytest.mark.real_start
 def test_a_bad_value_ends_with_2(
     arguments: list[str], environment: dict[str, str], expected: str
 ) -> None:
@@ -403,6 +406,7 @@ def test_a_parked_request_does_not_keep_the_broker() -> None:
         assert broker.wait() == 0
 
 
+@pytest.mark.real_start
 def test_a_second_signal_ends_it_at_once() -> None:
     """A second signal ends the process even if the clean stop is not complete."""
     with Serve("--ephemeral") as broker:

@@ -12,7 +12,8 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.support import ROOT, Serve, free_port
+from tests import forked
+from tests.support import Serve, free_port
 
 SECONDS = 20
 PASSWORD = secrets.token_urlsafe(12)
@@ -41,14 +42,8 @@ def users(
     }
     named = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
     command = (sys.executable, "-m", "coordinator_server", "users", "--bootstrap-server", where)
-    return subprocess.run(
-        [*command, *(named if user else ()), *arguments],
-        input=f"{password}\n",
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-        timeout=60,
+    return forked.run(
+        [*command, *(named if user else ()), *arguments], input=f"{password}\n", timeout=60
     )
 
 

@@ -120,11 +120,13 @@ class MemoryBroker:
         self.shared = self.cluster.shared
         self.bugs: list[Exception] = []
         """Exceptions of handlers, which the dispatcher has caught."""
-        self._dispatchers: dict[int, Dispatcher[Broker]] = {}
+        self._dispatchers: dict[int, tuple[Broker, Dispatcher[Broker]]] = {}
+        self._unencoded: Message | None = None
+        """The request that replaces the decoded one."""
         if not has_real_steps:
             # The machine's clock stands still, so a pause between slices of maintenance would
             # never end. With a constant timer there are no slices.
-            self.topics._maintenance._timer_s = self._no_time
+            self.topics.maintenance.timer_s = self._no_time
         if starts:
             self.cluster.start()
 
@@ -153,7 +155,7 @@ class MemoryBroker:
     @property
     def logs(self) -> LogManager:
         """The logs of all topics."""
-        return self.topics._logs
+        return self.topics.logs
 
     @property
     def security(self) -> Security:
@@ -230,18 +232,9 @@ class MemoryBroker:
         return sent.response
 
     def ask_unencoded(self, request: Message, version: int | None = None, **fields: Any) -> Any:
-        """Like `ask`, but without encoding, for texts that are too long to encode.
-
-        A request of this version must have been sent before.
-        """
-        spec = SPEC_BY_NAME[type(request).__name__.removesuffix("Request")]
-        version = newest_with_names(spec) if version is None else version
-        binding = self._dispatcher(fields.get("node_id", self.node_id))._bindings[spec.key, version]
-        decode, binding.decode = binding.decode, lambda *_: (request, 0)
-        try:
-            return MemoryBroker.ask(self, type(request)(), version, **fields)
-        finally:
-            binding.decode = decode
+        """Like `ask`, but without encoding, for texts that are too long to encode."""
+        self._unencoded = request
+        return MemoryBroker.ask(self, type(request)(), version, **fields)
 
     def begin(self, request: Message, version: int, **fields: Any) -> tuple[SentRequest, Steps]:
         """Send a request whose handler returns steps; return the steps, none of which has run."""
@@ -269,13 +262,13 @@ class MemoryBroker:
 
     def _dispatcher(self, node_id: int) -> Dispatcher[Broker]:
         broker = self.cluster.brokers[node_id]
-        dispatcher = self._dispatchers.get(node_id)
-        if dispatcher is None or dispatcher._broker is not broker:
+        known, dispatcher = self._dispatchers.get(node_id, (None, None))
+        if dispatcher is None or known is not broker:
             metering = Metering(self.security, self.cluster.machine_clock)
             dispatcher = Dispatcher(
                 broker, self.step_runner, self._find_handler, metering, faults=self.faults
             )
-            self._dispatchers[node_id] = dispatcher
+            self._dispatchers[node_id] = broker, dispatcher
         return dispatcher
 
     def _find_handler(self, spec: ApiSpec) -> Handler[Broker]:
@@ -284,6 +277,9 @@ class MemoryBroker:
     def _handle(
         self, handle: Handler[Broker], broker: Broker, call: Any, request: Message
     ) -> Steps | None:
+        if self._unencoded is not None:
+            request = call.request = self._unencoded
+            self._unencoded = None
         try:
             steps = handle(broker, call, request)
         except Exception as bug:

@@ -107,7 +107,7 @@ class ManualClock(VirtualClock):
     @property
     def timers(self) -> list[HeapTimer]:
         """The timers that are set, except the timers of maintenance, in no order."""
-        return [timer for _, _, timer in self._timers._entries if not timer.is_over]
+        return list(self._timers)
 
     def call_maintenance(self, delay: float, callback: Callable[[], None], /) -> Timer:
         """Set a timer; with `runs_maintenance=False` the timer never fires."""

@@ -241,14 +241,10 @@ class WatchedTask(GroupTask):
     ) -> None:
         super().__init__(group, partition, context)
         self.broker = broker
-        self._effects: WatchedEffects = WatchedEffects(debug=context.log.debug)
+        self.effects: WatchedEffects = WatchedEffects(debug=context.log.debug)
 
-    @property
-    def effects(self) -> WatchedEffects:
-        """The effects that the group has requested so far."""
-        return self._effects
-
-    def _apply(self, operation: GroupOperation, now_ms: int) -> None:
+    def apply(self, operation: GroupOperation, now_ms: int) -> None:
+        """Apply an operation and report the request."""
         with self._watched():
             self._watch(operation, now_ms)
 
@@ -261,7 +257,7 @@ class WatchedTask(GroupTask):
                 watcher.asked(answer, answer.caller)
         elif operation is LOAD_FINISHED and isinstance(self.group, GroupMetadata):
             watcher.loading(self.group)
-        super()._apply(operation, now_ms)
+        super().apply(operation, now_ms)
         if answer is not None:
             watcher.handled(answer)
         elif operation is LOAD_FINISHED:
@@ -269,12 +265,13 @@ class WatchedTask(GroupTask):
         elif operation is EXPIRE_TIMERS:
             watcher.timers_ran()
 
-    def _write(self, now_ms: int) -> None:
+    def write(self, now_ms: int) -> None:
+        """Append and replay records, and report the end of the writes."""
         with self._watched():
-            super()._write(now_ms)
+            super().write(now_ms)
             if self.broker.task is self:
                 self.broker.watcher.settled()
-        self._effects.made.clear()
+        self.effects.made.clear()
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -552,11 +549,13 @@ class WatchedCoordinator(GroupCoordinator):
         group.watcher = self.broker.watcher
         return group
 
-    def _take_over(self, _: object) -> OffsetsPartition:
+    def take_over(self, partition: object) -> OffsetsPartition:
+        """Return the simulated partition."""
         return SimulatedPartition(self.broker)
 
-    def _adopt(self, group: Group, led: OffsetsPartition) -> GroupTask:
-        task = self.tasks[group.group_id] = WatchedTask(group, led, self, self.broker)
+    def adopt(self, group: Group, partition: OffsetsPartition) -> GroupTask:
+        """Create the task of a group, which reports what happens."""
+        task = self.tasks[group.group_id] = WatchedTask(group, partition, self, self.broker)
         return task
 
 
@@ -864,12 +863,8 @@ def blank_group(group_id: str, settings: GroupSettings | None = None) -> GroupMe
 
 def next_deadline_ms(purgatory: Purgatory[GroupMetadata]) -> int | None:
     """Return the earliest deadline in the purgatory, or None."""
-    deadlines_ms = [
-        operation.deadline_ms
-        for queued_ms, _, operation in purgatory._heap
-        if operation.queued_ms == queued_ms and operation.deadline_ms is not None
-    ]
-    return min(deadlines_ms, default=None)
+    deadlines_ms = (operation.deadline_ms for operation in purgatory)
+    return min((time_ms for time_ms in deadlines_ms if time_ms is not None), default=None)
 
 
 def partition_count(topic: str) -> int:

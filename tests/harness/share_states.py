@@ -102,9 +102,10 @@ class ShareStateBroker(MemoryBroker):
 
     def replayed(self, index: int = 0) -> Mapping[SharePartitionKey, tuple[Any, ...]]:
         """Return the state from a replay of the log."""
-        led = self.led(index)
+        partition = self.topics.partition(SHARE_STATE_TOPIC, index)
+        assert partition is not None
         fresh = ShareCoordinatorShard(self.share_states.settings.updates_per_snapshot, lambda _: 9)
-        again = ShareStatePartition(led._partition, self.clock, fresh)
+        again = ShareStatePartition(partition, self.clock, fresh)
         for _ in again.load():
             pass
         return fresh.hard_state()

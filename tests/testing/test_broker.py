@@ -29,6 +29,7 @@ def setting(broker: Broker, name: str) -> str:
     return str(future.result(10)[name].value)
 
 
+@pytest.mark.real_start
 def test_a_context_manager_starts_and_stops() -> None:
     """The broker runs inside the block; after the block the process and its data are gone."""
     with Broker() as broker:
@@ -111,6 +112,7 @@ def test_a_bad_setting_is_named(settings: dict[str, str | int], words: str) -> N
         Broker(["num.partitions"])
 
 
+@pytest.mark.real_start
 def test_the_environment_of_the_application_is_not_the_brokers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_environment_of_the_application_is_not_the_brokers(
         assert broker.topics() == {"orders": 1}
 
 
+@pytest.mark.real_start
 def test_a_file_of_the_users_is_not_taken_for_the_brokers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +160,7 @@ def test_kill_is_a_crash(tmp_path: Path) -> None:
         assert [one.value for one in broker.consume("orders")] == [b"a"]
 
 
+@pytest.mark.real_start
 def test_kill_without_a_data_dir_leaves_nothing() -> None:
     """A killed broker without a `data_dir` loses its data, and its directory is removed."""
     with Broker() as broker:
@@ -282,6 +286,7 @@ class TestUnittest(unittest.TestCase):
         self.kafka.produce("orders", "a")
 
 
+@pytest.mark.real_start
 def test_a_process_with_many_open_files_may_start_a_broker() -> None:
     """A broker starts in a process with file descriptors above 1023."""
     with contextlib.ExitStack() as files:

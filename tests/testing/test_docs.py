@@ -6,6 +6,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -21,24 +22,36 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE + FAULTS_PAGE, re.DOTALL)
 QUIET = ("-p", "no:cacheprovider", "-W", "ignore")
 
 
-@pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_a_snippet_runs(pytester: pytest.Pytester, number: int) -> None:
-    """A snippet with tests passes in pytest, test by test; any other snippet runs as a script."""
-    snippet = SNIPPETS[number]
-    count = len(re.findall(r"def test_", snippet))
-    if count:
-        pytester.makepyfile(snippet)
-        assert outcomes(pytester.runpytest_subprocess(*QUIET)) == {"passed": count}
-    else:
-        done = subprocess.run(
-            [sys.executable, "-c", snippet],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+TEST = re.compile(r"def test_")
+
+
+def test_the_snippets_with_tests_pass(pytester: pytest.Pytester) -> None:
+    """Every test of every snippet passes in pytest; the snippets share the plugin's broker."""
+    counts = {}
+    for number, snippet in enumerate(SNIPPETS):
+        if TEST.search(snippet):
+            pytester.makepyfile(**{f"test_snippet_{number}": snippet})
+            counts[f"test_snippet_{number}.py"] = len(TEST.findall(snippet))
+    result = pytester.runpytest_subprocess(*QUIET, "-v")
+    passed = re.findall(r"^(\w+\.py)::.* PASSED", result.stdout.str(), re.MULTILINE)
+    assert Counter(passed) == counts
+    assert outcomes(result) == {"passed": sum(counts.values())}
+
+
+@pytest.mark.parametrize(
+    "number", [number for number, snippet in enumerate(SNIPPETS) if not TEST.search(snippet)]
+)
+def test_a_snippet_without_tests_runs(number: int) -> None:
+    """A snippet without tests runs as a script."""
+    done = subprocess.run(
+        [sys.executable, "-c", SNIPPETS[number]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_options_are_those_of_the_plugin(pytester: pytest.Pytester) -> None:

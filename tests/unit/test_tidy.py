@@ -257,7 +257,7 @@ def test_only_single_tests_in_real_time_are_run_once_more(path: Path) -> None:
         decorator
         for node in functions(path)
         for decorator in node.decorator_list
-        if ast.unparse(decorator) == "pytest.mark.real_time"
+        if marks and ast.unparse(decorator) == "pytest.mark.real_time"
     ]
     assert marks == ["real_time"] * len(on_functions)
     assert not marks or not {"unit", "codec", "sim"} & set(path.relative_to(ROOT).parts)

@@ -61,6 +61,12 @@ class Purgatory(Generic[G]):
         """Return the number of operations, including recently cancelled operations."""
         return len(self._heap)
 
+    def __iter__(self) -> Iterator[DelayedOperation[G]]:
+        """Yield the operations that have a heap entry, in no order; each once."""
+        return (
+            operation for queued_ms, _, operation in self._heap if operation.queued_ms == queued_ms
+        )
+
     def schedule(self, operation: DelayedOperation[G], deadline_ms: int) -> None:
         """Arm `operation`, or move its deadline."""
         operation.deadline_ms = deadline_ms

@@ -210,7 +210,7 @@ async def test_what_holds_at_once() -> None:
     assert not transaction_settings(broker.config).verifies_partitions
     log = nodes.cluster.topics.log("t", 0)
     assert (log.config.producer_id_expiration_ms, log.config.max_message_bytes) == (14, 15)
-    scheduler = nodes.cluster.topics._maintenance
+    scheduler = nodes.cluster.topics.maintenance
     assert alter(nodes, 1, "1", log_cleaner_backoff_ms="20") == (0, None)
     assert scheduler._interval_ms == 20
     assert scheduler._round_due_ms <= nodes.clock.now_ms() + 20

@@ -112,7 +112,7 @@ async def test_an_unfinished_reassignment_is_finished_by_a_restart() -> None:
     nodes = started((1, 2), disk=disk)
     await nodes.cluster.stop_broker(3)
     assert alter(nodes, (0, [2, 3])) == [0]
-    recorded = nodes.cluster.topics._logs.topics()["t"].leadership
+    recorded = nodes.cluster.topics.logs.topics()["t"].leadership
     assert recorded == ((1, 0, (2, 3, 1), (3,), (1,)),)
     await nodes.cluster.stop()
     again = Nodes(disk)

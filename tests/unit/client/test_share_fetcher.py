@@ -11,7 +11,7 @@ from coordinator_server.client.share_fetcher import (
     ACCEPT,
     GAP,
     REJECT,
-    Acquired,
+    AcquiredRecord,
     ShareFetcher,
     ShareFetchSettings,
 )
@@ -99,7 +99,7 @@ def topics(request: ShareFetchRequest | ShareAcknowledgeRequest) -> dict[int, li
     }
 
 
-def fetch_three(cluster: Cluster, fetcher: ShareFetcher) -> list[Acquired]:
+def fetch_three(cluster: Cluster, fetcher: ShareFetcher) -> list[AcquiredRecord]:
     """Acquire and return three records of the first partition."""
     cluster.answers.append(records())
     acquired = fetcher.fetch([FIRST], 0)

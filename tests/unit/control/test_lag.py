@@ -27,7 +27,7 @@ class Lagging(VirtualTimeNodes):
         super().__init__(None, 1)
         self.partition("t", 0).append(batch(b"x"), START_MS)
         self.state = ControlState(self.cluster, ControlOptions(), None)
-        self.metrics = metrics_lag.LagReader(self.cluster)
+        self.metrics = metrics_lag.CommittedLagReader(self.cluster)
 
     async def lag(self) -> dict[str, Any]:
         """Return the lag in `t`, after checking that the metrics have the same age."""

@@ -58,7 +58,7 @@ class Keeper(CoordinatorRuntime[KeyPartition, str]):
         )
         self.start()
 
-    def _take_over(self, partition: Partition) -> KeyPartition:
+    def take_over(self, partition: Partition) -> KeyPartition:
         return KeyPartition(partition, self.clock)
 
     def _load(self, partition: KeyPartition, loaded: dict[str, str]) -> Steps:

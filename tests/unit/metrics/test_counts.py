@@ -9,7 +9,7 @@ from coordinator_server.control.advance import ClockController
 from coordinator_server.counting.connections import CountedConnection
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.metrics.collect import collect
-from coordinator_server.metrics.lag import LagReader
+from coordinator_server.metrics.lag import CommittedLagReader
 from coordinator_server.steps import run_all
 from protocol.apis.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -319,7 +319,7 @@ async def test_a_connection_that_ends_during_a_scrape_is_counted_once(nodes: Cou
     wires = [nodes.connect() for _ in range(3)]
     counts = nodes.cluster.shared.counts
     assert counts is not None
-    steps = collect(nodes.cluster, counts, LagReader(nodes.cluster))
+    steps = collect(nodes.cluster, counts, CommittedLagReader(nodes.cluster))
     accepted: list[float] = []
     for metric in steps:
         if metric is None:

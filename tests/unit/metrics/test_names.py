@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from coordinator_server.metrics.names import METRICS, Kind
+from coordinator_server.metrics.names import METRICS, MetricKind
 from tests.support import ROOT
 from tests.unit.metrics.examples import EXAMPLES, METRIC, dashboard, names_in_rules, served
 from tests.unit.metrics.page import PAGE, page
@@ -24,7 +24,7 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
     assert len(set(names)) == len(names)
     for row in METRICS:
         assert re.fullmatch(r"coordinator(_[a-z]+)+", row.name)
-        assert row.name.endswith("_total") == (row.kind is Kind.COUNTER), row.name
+        assert row.name.endswith("_total") == (row.kind is MetricKind.COUNTER), row.name
         stem = row.name.removesuffix("_total")
         for unit in ("seconds", "bytes"):
             assert stem.endswith(f"_{unit}") == (row.unit == unit), row.name

@@ -14,7 +14,7 @@ from coordinator_server.control.request import ControlRequest
 from coordinator_server.control.state import ControlOptions, ControlState
 from coordinator_server.metrics import lag
 from coordinator_server.metrics.families import SAMPLES_PER_CHUNK, text
-from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, Kind, series_of
+from coordinator_server.metrics.names import METRICS, PROCESS_METRICS, MetricKind, series_of
 from coordinator_server.metrics.scrape import scraper_of
 from protocol.batch import Record, build_batch
 from protocol.control_record import EndTransaction
@@ -77,7 +77,7 @@ async def test_labels_are_those_of_the_table(nodes: CountingNodes) -> None:
         if name.startswith("process_"):
             continue
         row = of_series[name]
-        bucket = ("le",) if row.kind is Kind.HISTOGRAM and name.endswith("_bucket") else ()
+        bucket = ("le",) if row.kind is MetricKind.HISTOGRAM and name.endswith("_bucket") else ()
         assert sorted(dict(labels)) == sorted((*row.labels, *bucket)), name
 
 

@@ -37,7 +37,9 @@ from pipeline.pieces import (
     pack,
     unpacked,
 )
+from pipeline.reduction import reduced
 from pipeline.schema.arrow import polars_schema
+from pipeline.state import State
 from pipeline.tables import makers
 from pipeline.tables.kept import BY_PARTITION
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
@@ -68,6 +70,7 @@ _OF_COMMITS = (
     "expire_timestamp_ms",
     "topic_id",
     "problem",
+    "earlier_commits",
 )
 """The columns of commits that the first pass needs."""
 
@@ -85,6 +88,10 @@ class _Part(NamedTuple):
     group: pl.Expr | None
     columns: Sequence[str] | None = None
     where: pl.Expr | None = None
+
+    def with_rows(self, where: pl.Expr) -> _Part:
+        """Return the part with those of its rows for which `where` holds."""
+        return self._replace(where=where if self.where is None else self.where & where)
 
 
 _BY_PARTITION = (
@@ -106,18 +113,28 @@ def shards_for(spark: SparkSession, rows: int) -> int:
     return processors * max(1, math.ceil(rows / ROWS_PER_SHARD / processors))
 
 
-def make_pieces(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
-    """Compute all tables from the bronze of a store, in pieces (see `table_of`).
+class Work(NamedTuple):
+    """The tables to compute.
 
-    `groups` is a regular expression for whole group names; other groups are left out.
+    `groups` is a regular expression for whole group names; other groups are left out. With `state`,
+    the log consists of the state's rows and the rows after it, and only events after it are made.
     """
+
+    questions: Questions
+    groups: str | None
+    shards: int
+    state: State | None = None
+
+
+def make_pieces(store: Store, work: Work) -> DataFrame:
+    """Compute all tables from the bronze of a store, in pieces (see `table_of`)."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, frames in by_shard(batches):
-            for table, rows in _tables(frames, questions):
+            for table, rows in _tables(frames, work):
                 yield from pack(shard, table.name, rows)
 
-    return _by_group(store, questions, groups, shards).mapInArrow(make, PIECES)
+    return _by_group(store, work).mapInArrow(make, PIECES)
 
 
 def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
@@ -126,43 +143,69 @@ def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
 
 
 def make_files(
-    store: Store, questions: Questions, groups: str | None, shards: int, folder: Path
+    store: Store, work: Work, folder: Path, state_folder: Path | None = None
 ) -> dict[str, int]:
     """Write all tables as Parquet below a folder that all workers see; return their row counts.
 
-    The rows are the same as those of `make_pieces`. Each table with rows has a folder.
+    The rows are the same as those of `make_pieces`. Each table with rows has a folder. With
+    `state_folder`, the reduced log is written there; its count has the name of that table.
     """
+    since_ms = work.questions.at_ms - work.questions.window_ms
+
+    def rows_of(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
+        yield from _tables(frames, work)
+        log = frames.get(schema.OFFSETS_LOG.name)
+        if state_folder is not None and log is not None:
+            yield schema.OFFSETS_LOG, reduced(log.lazy(), since_ms).collect()
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, frames in by_shard(batches):
-            for table, rows in _tables(frames, questions):
-                write_rows(table, rows, folder / table.name, f"part-{shard:05}.parquet")
+            for table, rows in rows_of(frames):
+                below = folder if state_folder is None or table in schema.TABLES else state_folder
+                write_rows(table, rows, below / table.name, f"part-{shard:05}.parquet")
                 yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
 
-    counts = _by_group(store, questions, groups, shards).mapInArrow(
-        make, "name string, count bigint"
-    )
+    counts = _by_group(store, work).mapInArrow(make, "name string, count bigint")
     return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
 
 
-def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
+def _by_group(store: Store, work: Work) -> DataFrame:
     """Run the first pass; return its pieces and those of bronze, by shard of the second pass."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _, frames in by_shard(batches):
-            yield from _make_by_partition(frames, questions, shards)
+            yield from _make_by_partition(frames, work.questions, work.shards)
 
-    by_partition = [_cut_bronze(store, part, groups, shards) for part in _BY_PARTITION]
-    facts = meet(by_partition, shards).mapInArrow(make, PIECES)
-    by_group = [_cut_bronze(store, part, groups, shards) for part in _BY_GROUP]
-    return meet([*by_group, facts], shards)
+    by_partition = [pieces for part in _BY_PARTITION for pieces in _cut_bronze(store, part, work)]
+    facts = meet(by_partition, work.shards).mapInArrow(make, PIECES)
+    by_group = [pieces for part in _BY_GROUP for pieces in _cut_bronze(store, part, work)]
+    return meet([*by_group, facts], work.shards)
 
 
-def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> DataFrame:
-    """Return the rows of a part in pieces; the rows' key determines the shard.
+def _cut_bronze(store: Store, part: _Part, work: Work) -> list[DataFrame]:
+    """Return the rows of a part in pieces; the rows' key determines the shard."""
+    if work.state is None or part.table != schema.OFFSETS_LOG:
+        return [_cut_files(store.bronze_files(part.table), part, work)]
+    new = part.with_rows(_is_after(work.state))
+    return [
+        _cut_files(store.files_in([str(work.state.log)]), part, work),
+        _cut_files(store.files_in(store.new_batches(work.state)), new, work),
+    ]
+
+
+def _is_after(state: State) -> pl.Expr:
+    start = pl.col("log_partition").replace_strict(
+        state.next_offsets, default=0, return_dtype=pl.Int64
+    )
+    return pl.col("log_offset") >= start
+
+
+def _cut_files(files: DataFrame, part: _Part, work: Work) -> DataFrame:
+    """Cut the rows of Parquet files.
 
     Spark reads the files as bytes, because reading their rows would create an object per value.
     """
+    groups, shards = work.groups, work.shards
 
     def cut_files(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         contents = (content for batch in batches for content in batch.column("content"))
@@ -170,21 +213,25 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
         for rows in gathered(read, ROWS_PER_PIECE):
             yield from cut(rows, part.table.name, part.key, shards)
 
-    return store.bronze_files(part.table).mapInArrow(cut_files, PIECES)
+    return files.mapInArrow(cut_files, PIECES)
 
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """Return the rows of a file that the part needs."""
     stored = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
-    columns = [name for name in part.columns or part.table.names if name in stored]
+    names = [*(part.columns or part.table.names)]
+    wanted = polars_schema(part.table)
+    columns = [name for name in names if name in stored]
+    missing = [pl.lit(None, wanted[name]).alias(name) for name in names if name not in stored]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
+    rows = rows.with_columns(missing).select(names)
     if part.where is not None:
         rows = rows.filter(part.where)
     if groups is None or part.group is None:
         return rows
     of_row = rows.select(part.group).to_series()
-    wanted = [group for group in of_row.unique() if group is None or re.fullmatch(groups, group)]
-    return rows.filter(of_row.is_in(wanted, nulls_equal=True))
+    matching = [group for group in of_row.unique() if group is None or re.fullmatch(groups, group)]
+    return rows.filter(of_row.is_in(matching, nulls_equal=True))
 
 
 def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
@@ -217,11 +264,15 @@ def _make_by_partition(
 
 
 def _tables(
-    frames: Mapping[str, pl.DataFrame], questions: Questions
+    frames: Mapping[str, pl.DataFrame], work: Work
 ) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
+    questions = work.questions
     bronze, nothing = _bronze(frames), _bronze({})
     for name, make in BY_PARTITION.items():
         kept = frames[name] if name in frames else make(nothing, questions).collect()
         bronze.results[name, questions] = kept
     for table, make in _MAKERS:
-        yield table, make(bronze, questions).collect()
+        rows = make(bronze, questions)
+        if work.state is not None and table == schema.OFFSET_COMMITS:
+            rows = rows.filter(_is_after(work.state))
+        yield table, rows.collect()

@@ -16,6 +16,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.sources.logdir import LogPartition
+from pipeline.sources.scan import PartitionScan
 from protocol import offsets_log as log
 from protocol.batch import Record, build_batch
 from protocol.consumer_protocol import (
@@ -40,7 +42,7 @@ class Workload:
     """The size of a workload.
 
     `commits` is groups x partitions x rounds. `records` is the number of records in each partition
-    of the topic.
+    of the topic. All records lie in the last `span_ms` before `end_ms`.
     """
 
     groups: int = 1000
@@ -48,6 +50,8 @@ class Workload:
     rounds: int = 10
     records: int = 2000
     members: int = 4
+    end_ms: int = AT_MS
+    span_ms: int = SPAN_MS
 
     @property
     def commits(self) -> int:
@@ -64,12 +68,12 @@ class Workload:
         done.touch()
 
     def _write_topic(self, directory: Path) -> None:
-        step_ms = SPAN_MS // self.records
+        step_ms = self.span_ms // self.records
         for partition in range(self.partitions):
             batches = []
             for first in range(0, self.records, PRODUCE_BATCH):
                 offsets = range(first, min(first + PRODUCE_BATCH, self.records))
-                begin_ms = AT_MS - SPAN_MS
+                begin_ms = self.end_ms - self.span_ms
                 some = [
                     Record(offset, begin_ms + offset * step_ms, b"k", b"v" * 20)
                     for offset in offsets
@@ -79,12 +83,13 @@ class Workload:
 
     def _write_offsets(self, directory: Path) -> None:
         ends: defaultdict[int, int] = defaultdict(int)
+        begin_ms = self.end_ms - self.span_ms
         keys = [self._keys(group) for group in range(self.groups)]
         for number in range(self.rounds):
             parts: defaultdict[int, list[bytes]] = defaultdict(list)
             for group in range(self.groups):
                 index = partition_for(_name(group), OFFSETS_PARTITIONS)
-                at_ms = AT_MS - SPAN_MS + SPAN_MS * (number + 1) // (self.rounds + 1) + group
+                at_ms = begin_ms + group + self.span_ms * (number + 1) // (self.rounds + 1)
                 if number in (0, self.rounds // 2):
                     value = self._generation(group, 1 + (number > 0), at_ms - 1)
                     key = log.encode_key(log.GroupMetadataKey(group=_name(group)))
@@ -101,6 +106,19 @@ class Workload:
                 ends[index] += len(records)
             for index, batches in parts.items():
                 _append(directory / f"__consumer_offsets-{index}", b"".join(batches))
+
+    def commit_again(self, directory: Path, at_ms: int) -> None:
+        """Append commits of all partitions by the first group, with its last offsets."""
+        index = partition_for(_name(0), OFFSETS_PARTITIONS)
+        folder = directory / f"__consumer_offsets-{index}"
+        scan = PartitionScan(LogPartition("__consumer_offsets", index, str(folder)))
+        scan.refresh()
+        values = self._values(0, self.rounds - 1, at_ms)
+        records = [
+            Record(scan.log_end + place, at_ms, key, value)
+            for place, (key, value) in enumerate(zip(self._keys(0), values, strict=True))
+        ]
+        _append(folder, build_batch(records).to_bytes())
 
     def _keys(self, group: int) -> list[bytes]:
         return [

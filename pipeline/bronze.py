@@ -20,6 +20,7 @@ from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
 from pipeline.progress import Tell
 from pipeline.sources.source import InputError, Source
+from pipeline.state import State
 from pipeline.store import Store
 
 PLACE = ("log_partition", "log_offset")
@@ -84,22 +85,26 @@ def read_offsets_log(source: Source, store: Store, tell: Tell) -> None:
     """Read and store the records of the offsets log that are not stored yet."""
     starts = next_offsets(store)
     add_offsets_log(store, _new_name(), source.offsets_log(starts), starts)
-    kept = store.read_bronze(schema.OFFSETS_LOG)
-    count, problems = kept.agg(F.count("*"), F.count("problem")).first() or (0, 0)
-    tell(f"offsets log: {count} records kept, {problems} of them could not be decoded")
+    new = store.read_new(store.state())
+    count, problems = new.agg(F.count("*"), F.count("problem")).first() or (0, 0)
+    tell(f"offsets log: {count} records to add, {problems} of them could not be decoded")
 
 
 def _new_name() -> str:
     return f"run-{uuid4().hex[:12]}"
 
 
-def next_offsets(store: Store) -> dict[int, int]:
-    """Return the next offset of the offsets log to read, by partition."""
+def next_offsets(store: Store, state: State | None = None) -> dict[int, int]:
+    """Return the next offset of the offsets log to read, by partition.
+
+    `state` is the state from which to go on; by default the last one.
+    """
     if not store.has_bronze(schema.OFFSETS_LOG):
         return {}  # a query on the empty frame would cost the first run some seconds
-    kept = store.read_bronze(schema.OFFSETS_LOG)
-    ends = kept.groupBy("log_partition").agg(F.max("log_offset")).collect()
-    return {int(row[0]): int(row[1]) + 1 for row in ends}
+    state = state or store.state()
+    new = store.read_new(state).groupBy("log_partition").agg(F.max("log_offset")).collect()
+    known = {} if state is None else state.next_offsets
+    return {**known, **{int(row[0]): int(row[1]) + 1 for row in new}}
 
 
 def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[int, int]) -> bool:
@@ -115,7 +120,7 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     Partition ends are stored after the records below them, so that a run that is killed in between
     leaves no log end whose records are missing: unread offsets would look as if they had no data.
     """
-    commits = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("kind") == COMMIT)
+    commits = store.read_log(store.state()).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
     topics = sorted(row[0] for row in rows)
     # KIP-848 assignments have topic ids. Partition ends have the names, which commits may lack.
@@ -136,7 +141,7 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
 
 def _subscribed_topics(store: Store) -> list[str]:
     """Return the topics that KIP-848 members subscribe to, by name or by regular expression."""
-    log = store.read_bronze(schema.OFFSETS_LOG)
+    log = store.read_log(store.state())
     details = log.filter(F.col("kind").isin(MEMBER, EXPRESSION)).select("details").distinct()
     paths = ("$.value.subscribedTopicNames", "$.value.topics")
     lists = F.array(

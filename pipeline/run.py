@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark import StorageLevel
@@ -26,13 +28,31 @@ from pipeline import schema
 from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
 from pipeline.inputs import Questions
 from pipeline.progress import Tell
-from pipeline.shards import ROWS_PER_SHARD, make_files, make_pieces, shards_for, table_of
+from pipeline.shards import (
+    ROWS_PER_SHARD,
+    Work,
+    advance,
+    make_files,
+    make_pieces,
+    shards_for,
+    table_of,
+)
 from pipeline.sources.source import InputError, Source, is_outage
-from pipeline.store import Store
+from pipeline.state import State, keep_state, last_state, link_commits
+from pipeline.store import STATE, Store
 
 LARGE_GROUP_RECORDS = 500_000
 """A group with at least this many records gets a note, because one worker holds all of them in
 memory."""
+
+STATE_RECORDS = 100_000
+STATE_BATCHES = 32
+"""The number of records or batches of bronze after the last state from which on a run makes a new
+one. A run reads at most these and the state; making a state takes as long as reading it."""
+
+STEP_RECORDS = 500_000
+"""The most records of a partition of the offsets log, and so of a group, that a worker holds at
+once, besides the state."""
 
 _NOTED_GROUPS = 5
 _NOTED_REASONS = 5
@@ -174,26 +194,103 @@ def make_tables(store: Store, questions: Questions, groups: str | None, tell: Te
 
 
 def _make_tables(store: Store, questions: Questions, groups: str | None, tell: Tell) -> None:
-    large = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS)
-    records = {table.name: store.read_bronze(table).count() for table in large}
-    shards = shards_for(store.spark, sum(records.values()))
-    if records[schema.OFFSETS_LOG.name] >= LARGE_GROUP_RECORDS:
-        for note in _large_groups(store):
+    store.merge_bronze()
+    state = store.state()
+    if state is not None and not _is_usable(state, questions, groups):
+        state = None
+    makes_states = groups is None and not questions.past and store.states is not None
+    new = store.read_new(state).count()
+    if makes_states and new > STEP_RECORDS:
+        state = _advanced(store, questions, state, tell)
+        new = store.read_new(state).count()
+    records = new + (0 if state is None else state.rows)
+    shards = shards_for(store.spark, records + store.read_bronze(schema.TOPIC_RECORDS).count())
+    if records >= LARGE_GROUP_RECORDS:
+        for note in _large_groups(store, state):
             tell(f"note: {note}")
-    tell(f"tables: making them in {shards} parts")
+    tell(f"tables: making them in {shards} parts from {records} records of the offsets log")
+    work = Work(questions, groups, shards, state)
     folder = store.folder_for_files()
     if folder is None:
-        _write_by_spark(store, make_pieces(store, questions, groups, shards), tell)
+        _write_by_spark(store, make_pieces(store, work), tell)
         return
-    counts = make_files(store, questions, groups, shards, folder)
+    is_due = new >= STATE_RECORDS or len(store.new_batches(state)) >= STATE_BATCHES
+    staging = store.staging_for(STATE) if makes_states and is_due else None
+    if state is not None:
+        link_commits(state, folder)
+    counts = make_files(store, work, folder, staging)
     for table in schema.TABLES:
         store.put_table(table, folder)
-        tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
+        earlier = 0 if state is None or table != schema.OFFSET_COMMITS else state.events
+        tell(f"table {table.name}: {counts.get(table.name, 0) + earlier} rows")
+    if staging is not None:
+        _keep(store, work, counts, staging, folder, tell)
 
 
-def _large_groups(store: Store) -> list[str]:
+def _advanced(store: Store, questions: Questions, state: State | None, tell: Tell) -> State | None:
+    """Return a state after which no partition of the offsets log has many new records.
+
+    A worker holds all records of a group, so many records are reduced in several steps.
+    """
+    for until in _steps(store, state):
+        count = store.read_new(state).count() + (0 if state is None else state.rows)
+        work = Work(questions, None, shards_for(store.spark, count), state, until)
+        staging, folder = store.staging_for(STATE), store.staging_for(schema.OFFSET_COMMITS.name)
+        assert staging is not None
+        assert folder is not None
+        if state is not None:
+            link_commits(state, folder)
+        state = _keep(store, work, advance(store, work, folder, staging), staging, folder, tell)
+        shutil.rmtree(folder)
+    return state
+
+
+def _steps(store: Store, state: State | None) -> list[dict[int, int]]:
+    """Return next offsets by partition that divide the new records; none if they are few."""
+    new = store.read_new(state).groupBy("log_partition")
+    most = new.count().agg(F.max("count")).first()
+    steps = math.ceil(((most and most[0]) or 0) / STEP_RECORDS)
+    if steps <= 1:
+        return []
+    shares = [step / steps for step in range(1, steps)]
+    offsets = new.agg(F.percentile_approx("log_offset", shares, 10_000)).collect()
+    return [{row[0]: row[1][step] for row in offsets} for step in range(len(shares))]
+
+
+def _keep(
+    store: Store, work: Work, counts: Mapping[str, int], staging: Path, tables: Path, tell: Tell
+) -> State:
+    """Keep the state whose rows are in `staging`, and return it."""
+    before, states = work.state, store.states
+    assert states is not None
+    known = [] if before is None else before.batches
+    events = 0 if before is None else before.events
+    state = State(
+        folder="",
+        next_offsets={**next_offsets(store, before), **(work.until or {})},
+        batches=store.batch_names(schema.OFFSETS_LOG) if work.until is None else known,
+        rows=counts.get(schema.OFFSETS_LOG.name, 0),
+        events=counts.get(schema.OFFSET_COMMITS.name, 0) + events,
+        first_log_ms=_first_log_ms(store, before),
+        at_ms=work.questions.at_ms,
+        window_ms=work.questions.window_ms,
+    )
+    keep_state(states, staging, state, tables)
+    tell(f"state: {state.rows} records of the offsets log")
+    kept = last_state(states)
+    assert kept is not None
+    return kept
+
+
+def _is_usable(state: State, questions: Questions, groups: str | None) -> bool:
+    """Return whether tables made from the state are those made from all of bronze."""
+    is_later = not questions.past and questions.at_ms >= state.at_ms
+    return is_later and groups is None and questions.window_ms <= state.window_ms
+
+
+def _large_groups(store: Store, state: State | None) -> list[str]:
     """Return a note for each large group with the memory that its worker needs."""
-    counts = store.read_bronze(schema.OFFSETS_LOG).groupBy("group").count()
+    counts = store.read_log(state).groupBy("group").count()
     large = counts.filter(F.col("count") >= LARGE_GROUP_RECORDS).orderBy(F.desc("count"), "group")
     return [
         f"group {row['group']} has {row['count']} records in the offsets log: the worker that makes"
@@ -284,20 +381,26 @@ def _write_coverage(
 ) -> None:
     """Write `coverage`; without a source, take over what the run that read bronze recorded."""
     before = store.coverage_of_bronze() if source is None else None
-    log = store.read_bronze(schema.OFFSETS_LOG).agg(F.min("log_timestamp_ms")).first()
     row = {
         "at_ms": questions.at_ms,
         "window_ms": questions.window_ms,
         "cluster_id": before["cluster_id"] if before else source and source.cluster_id,
         "input": before["input"] if before else source and source.input,
         "groups": groups,
-        "first_log_ms": None if log is None else log[0],
+        "first_log_ms": _first_log_ms(store, store.state()),
         "read_ms": sampled_ms(store),
         "notes": list(dict.fromkeys([*(before["notes"] if before else ()), *notes])),
     }
     columns = schema.COVERAGE.spark()
     rows = [tuple(row[name] for name in schema.COVERAGE.names)]
     store.write_coverage(store.spark.createDataFrame(rows, columns))
+
+
+def _first_log_ms(store: Store, state: State | None) -> int | None:
+    """Return the time of the oldest record of the offsets log in bronze; None without any."""
+    row = store.read_new(state).agg(F.min("log_timestamp_ms")).first()
+    times = [None if row is None else row[0], None if state is None else state.first_log_ms]
+    return min((time for time in times if time is not None), default=None)
 
 
 _UNJUDGED = (
@@ -333,7 +436,7 @@ def _unjudged(store: Store, *, past: bool) -> list[str]:
 
 def _undecoded(store: Store) -> list[str]:
     """Return lines on how many records and batches could not be decoded, and why."""
-    log = store.read_bronze(schema.OFFSETS_LOG).filter(F.col("problem").isNotNull())
+    log = store.read_log(store.state()).filter(F.col("problem").isNotNull())
     reasons = log.groupBy("problem").count().orderBy(F.desc("count"), "problem").collect()
     if not reasons:
         return []

@@ -37,8 +37,10 @@ from pipeline.pieces import (
     pack,
     unpacked,
 )
+from pipeline.reduction import reduced
 from pipeline.schema.arrow import polars_schema
-from pipeline.tables import makers
+from pipeline.state import State
+from pipeline.tables import makers, offset_commits
 from pipeline.tables.kept import BY_PARTITION
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
 
@@ -68,9 +70,11 @@ _OF_COMMITS = (
     "expire_timestamp_ms",
     "topic_id",
     "problem",
+    "earlier_commits",
 )
 """The columns of commits that the first pass needs."""
 
+_NEVER = 2**63 - 1
 _GROUP = pl.col("group")
 _GROUP_OF_QUERY = SPARK_GROUP_PREFIX + pl.col("query_id")
 _PARTITION = pl.concat_str("topic", "partition", separator="-")
@@ -85,6 +89,10 @@ class _Part(NamedTuple):
     group: pl.Expr | None
     columns: Sequence[str] | None = None
     where: pl.Expr | None = None
+
+    def with_rows(self, where: pl.Expr) -> _Part:
+        """Return the part with those of its rows for which `where` holds."""
+        return self._replace(where=where if self.where is None else self.where & where)
 
 
 _BY_PARTITION = (
@@ -106,18 +114,50 @@ def shards_for(spark: SparkSession, rows: int) -> int:
     return processors * max(1, math.ceil(rows / ROWS_PER_SHARD / processors))
 
 
-def make_pieces(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
-    """Compute all tables from the bronze of a store, in pieces (see `table_of`).
+class Work(NamedTuple):
+    """The tables to compute.
 
-    `groups` is a regular expression for whole group names; other groups are left out.
+    `groups` is a regular expression for whole group names; other groups are left out. With `state`,
+    the log consists of the state's rows and the rows after it, and only events after it are made.
+    `until` has the first offsets of the log, by partition, that do not count; null for none.
     """
+
+    questions: Questions
+    groups: str | None
+    shards: int
+    state: State | None = None
+    until: Mapping[int, int] | None = None
+
+    @property
+    def since_ms(self) -> int:
+        """Return the begin of the window."""
+        return self.questions.at_ms - self.questions.window_ms
+
+    @property
+    def is_new(self) -> pl.Expr:
+        """Return whether a row of the log comes after the state and counts."""
+        at = pl.col("log_offset")
+        start = _bound({} if self.state is None else self.state.next_offsets, 0)
+        return (at >= start) & (at < _bound(self.until or {}, _NEVER))
+
+
+def _bound(offsets: Mapping[int, int], default: int) -> pl.Expr:
+    """Return the offset of a row's partition of the log."""
+    if not offsets:
+        return pl.lit(default, pl.Int64)
+    number = pl.col("log_partition")
+    return number.replace_strict(offsets, default=default, return_dtype=pl.Int64)
+
+
+def make_pieces(store: Store, work: Work) -> DataFrame:
+    """Compute all tables from the bronze of a store, in pieces (see `table_of`)."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, frames in by_shard(batches):
-            for table, rows in _tables(frames, questions):
+            for table, rows in _tables(frames, work):
                 yield from pack(shard, table.name, rows)
 
-    return _by_group(store, questions, groups, shards).mapInArrow(make, PIECES)
+    return _by_group(store, work).mapInArrow(make, PIECES)
 
 
 def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
@@ -126,43 +166,86 @@ def table_of(pieces: DataFrame, table: schema.Table) -> DataFrame:
 
 
 def make_files(
-    store: Store, questions: Questions, groups: str | None, shards: int, folder: Path
+    store: Store, work: Work, folder: Path, state_folder: Path | None = None
 ) -> dict[str, int]:
     """Write all tables as Parquet below a folder that all workers see; return their row counts.
 
-    The rows are the same as those of `make_pieces`. Each table with rows has a folder.
+    The rows are the same as those of `make_pieces`. Each table with rows has a folder. With
+    `state_folder`, the reduced log is written there; its count has the name of that table.
+    """
+
+    def rows_of(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
+        yield from _tables(frames, work)
+        log = frames.get(schema.OFFSETS_LOG.name)
+        if state_folder is not None and log is not None:
+            yield schema.OFFSETS_LOG, reduced(log.lazy(), work.since_ms).collect()
+
+    def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
+        for shard, frames in by_shard(batches):
+            for table, rows in rows_of(frames):
+                below = folder if state_folder is None or table in schema.TABLES else state_folder
+                write_rows(table, rows, below / table.name, f"part-{shard:05}.parquet")
+                yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
+
+    counts = _by_group(store, work).mapInArrow(make, "name string, count bigint")
+    return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
+
+
+def advance(store: Store, work: Work, folder: Path, state_folder: Path) -> dict[str, int]:
+    """Write `offset_commits` and the reduced log of the rows of `work`, but no other table.
+
+    Return the row counts as `make_files` does. A worker holds only the rows up to `work.until`.
     """
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, frames in by_shard(batches):
-            for table, rows in _tables(frames, questions):
-                write_rows(table, rows, folder / table.name, f"part-{shard:05}.parquet")
-                yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
+            log = _bronze(frames)
+            events = offset_commits.make(log, work.questions).filter(work.is_new)
+            kept = reduced(log.offsets_log, work.since_ms)
+            made = (
+                (schema.OFFSET_COMMITS, folder, events),
+                (schema.OFFSETS_LOG, state_folder, kept),
+            )
+            for table, below, rows in made:
+                found = rows.collect()
+                write_rows(table, found, below / table.name, f"part-{shard:05}.parquet")
+                yield pa.record_batch([[table.name], [len(found)]], names=["name", "count"])
 
-    counts = _by_group(store, questions, groups, shards).mapInArrow(
-        make, "name string, count bigint"
-    )
+    pieces = _cut_bronze(store, _BY_GROUP[0], work)
+    counts = meet(pieces, work.shards).mapInArrow(make, "name string, count bigint")
     return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
 
 
-def _by_group(store: Store, questions: Questions, groups: str | None, shards: int) -> DataFrame:
+def _by_group(store: Store, work: Work) -> DataFrame:
     """Run the first pass; return its pieces and those of bronze, by shard of the second pass."""
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for _, frames in by_shard(batches):
-            yield from _make_by_partition(frames, questions, shards)
+            yield from _make_by_partition(frames, work.questions, work.shards)
 
-    by_partition = [_cut_bronze(store, part, groups, shards) for part in _BY_PARTITION]
-    facts = meet(by_partition, shards).mapInArrow(make, PIECES)
-    by_group = [_cut_bronze(store, part, groups, shards) for part in _BY_GROUP]
-    return meet([*by_group, facts], shards)
+    by_partition = [pieces for part in _BY_PARTITION for pieces in _cut_bronze(store, part, work)]
+    facts = meet(by_partition, work.shards).mapInArrow(make, PIECES)
+    by_group = [pieces for part in _BY_GROUP for pieces in _cut_bronze(store, part, work)]
+    return meet([*by_group, facts], work.shards)
 
 
-def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> DataFrame:
-    """Return the rows of a part in pieces; the rows' key determines the shard.
+def _cut_bronze(store: Store, part: _Part, work: Work) -> list[DataFrame]:
+    """Return the rows of a part in pieces; the rows' key determines the shard."""
+    if part.table != schema.OFFSETS_LOG or (work.state is None and work.until is None):
+        return [_cut_files(store.bronze_files(part.table), part, work)]
+    new = store.files_in(store.new_files(work.state, work.until))
+    pieces = [_cut_files(new, part.with_rows(work.is_new), work)]
+    if work.state is not None:
+        pieces.append(_cut_files(store.files_in([str(work.state.log)]), part, work))
+    return pieces
+
+
+def _cut_files(files: DataFrame, part: _Part, work: Work) -> DataFrame:
+    """Cut the rows of Parquet files.
 
     Spark reads the files as bytes, because reading their rows would create an object per value.
     """
+    groups, shards = work.groups, work.shards
 
     def cut_files(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         contents = (content for batch in batches for content in batch.column("content"))
@@ -170,21 +253,25 @@ def _cut_bronze(store: Store, part: _Part, groups: str | None, shards: int) -> D
         for rows in gathered(read, ROWS_PER_PIECE):
             yield from cut(rows, part.table.name, part.key, shards)
 
-    return store.bronze_files(part.table).mapInArrow(cut_files, PIECES)
+    return files.mapInArrow(cut_files, PIECES)
 
 
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """Return the rows of a file that the part needs."""
     stored = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
-    columns = [name for name in part.columns or part.table.names if name in stored]
+    names = [*(part.columns or part.table.names)]
+    wanted = polars_schema(part.table)
+    columns = [name for name in names if name in stored]
+    missing = [pl.lit(None, wanted[name]).alias(name) for name in names if name not in stored]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
+    rows = rows.with_columns(missing).select(names)
     if part.where is not None:
         rows = rows.filter(part.where)
     if groups is None or part.group is None:
         return rows
     of_row = rows.select(part.group).to_series()
-    wanted = [group for group in of_row.unique() if group is None or re.fullmatch(groups, group)]
-    return rows.filter(of_row.is_in(wanted, nulls_equal=True))
+    matching = [group for group in of_row.unique() if group is None or re.fullmatch(groups, group)]
+    return rows.filter(of_row.is_in(matching, nulls_equal=True))
 
 
 def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
@@ -217,11 +304,15 @@ def _make_by_partition(
 
 
 def _tables(
-    frames: Mapping[str, pl.DataFrame], questions: Questions
+    frames: Mapping[str, pl.DataFrame], work: Work
 ) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
+    questions = work.questions
     bronze, nothing = _bronze(frames), _bronze({})
     for name, make in BY_PARTITION.items():
         kept = frames[name] if name in frames else make(nothing, questions).collect()
         bronze.results[name, questions] = kept
     for table, make in _MAKERS:
-        yield table, make(bronze, questions).collect()
+        rows = make(bronze, questions)
+        if table == schema.OFFSET_COMMITS:
+            rows = rows.filter(work.is_new)
+        yield table, rows.collect()

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,19 @@ import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
-from pipeline.files import write_no_rows, write_parts
+from pipeline.files import may_have_offsets, write_no_rows, write_parts
 from pipeline.inputs import MINUTE_MS
+from pipeline.merging import merge_batches, replaced_batches
 from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
 from pipeline.sources.source import InputError
+from pipeline.state import State, last_state
 
 _BATCH = "batch"
 _STAGING = "staging"
+STATE = "state"
 _TABLES = "tables"
 _VERSIONS = "versions"
 _COMPLETE = "_complete"
@@ -42,6 +46,8 @@ _KEPT_MS = 10 * MINUTE_MS
 """How long a version stays after it was replaced."""
 _REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
+_APPENDED = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS, schema.GROUP_EVENTS)
+"""The bronze tables to which runs add batches."""
 PARQUET = "parquet"
 DELTA = "delta"
 DELTA_SETTINGS = {
@@ -144,9 +150,96 @@ class Store:
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
         if not self.has_bronze(table):
-            return self._nothing({column.name: column.type for column in table.columns})
-        reader = self.spark.read.schema(table.spark())
-        return reader.parquet(self._folder(table)).select(table.names)
+            return self._no_rows(table)
+        return self._read_parquet(table, self._batches(table))
+
+    def _read_parquet(self, table: schema.Table, folders: Sequence[str]) -> DataFrame:
+        return self.spark.read.schema(table.spark()).parquet(*folders).select(table.names)
+
+    def _batches(self, table: schema.Table) -> list[str]:
+        """Return the folders with all rows of a bronze table."""
+        folder = self._folder(table)
+        if table in _REPLACED or not self._replaced(folder):
+            return [folder]
+        return [f"{folder}/{name}" for name in self.batch_names(table)]
+
+    def batch_names(self, table: schema.Table) -> list[str]:
+        """Return the names of the batches of a bronze table that have its rows."""
+        folder = self._folder(table)
+        away = self._replaced(folder)
+        names = [name for name in self._names(folder) if name.startswith(f"{_BATCH}=")]
+        return [name for name in names if name not in away]
+
+    def _replaced(self, path: str) -> set[str]:
+        folder = self._local(path)
+        return set() if folder is None else replaced_batches(folder)
+
+    @property
+    def states(self) -> Path | None:
+        """Return the folder of states; None if Spark writes the tables, or bronze is another's."""
+        if self._format != PARQUET or self.reads_other_bronze:
+            return None
+        return self._local(self.path(STATE))
+
+    def state(self) -> State | None:
+        """Return the last state; None if there is none, or no bronze from which it was made."""
+        if self.states is None or not self.has_bronze(schema.OFFSETS_LOG):
+            return None
+        return last_state(self.states)
+
+    def staging_for(self, name: str) -> Path | None:
+        """Return an empty folder for files of a new state; None where there are no states."""
+        return None if self.states is None else self._empty_folder(self.path(_STAGING, name))
+
+    def new_batches(self, state: State | None) -> list[str]:
+        """Return the folders of bronze with all rows of the offsets log after the state.
+
+        They may have earlier rows as well.
+        """
+        known = set() if state is None else {*state.batches}
+        names = self.batch_names(schema.OFFSETS_LOG)
+        folder = self._folder(schema.OFFSETS_LOG)
+        return [f"{folder}/{name}" for name in names if name not in known]
+
+    def new_files(self, state: State | None, until: Mapping[int, int] | None) -> list[str]:
+        """Return the files of `new_batches` that may have rows after the state, below `until`."""
+        start = {} if state is None else state.next_offsets
+        folders = (self._local(folder) for folder in self.new_batches(state))
+        files = sorted(
+            file for folder in folders if folder is not None for file in folder.rglob("*.parquet")
+        )
+        return [str(file) for file in files if may_have_offsets(file, start, until or {})]
+
+    def read_new(self, state: State | None) -> DataFrame:
+        """Return the rows of the offsets log after the state."""
+        if state is None:
+            return self.read_bronze(schema.OFFSETS_LOG)
+        batches = self.new_batches(state)
+        if not batches:
+            return self._nothing(
+                {column.name: column.type for column in schema.OFFSETS_LOG.columns}
+            )
+        known = F.create_map(*map(F.lit, chain(*state.next_offsets.items())))
+        start = F.coalesce(known[F.col("log_partition")], F.lit(0))
+        return self._read_parquet(schema.OFFSETS_LOG, batches).where(F.col("log_offset") >= start)
+
+    def read_log(self, state: State | None) -> DataFrame:
+        """Return the rows of the offsets log that tables need: the state's and those after it."""
+        if state is None:
+            return self.read_new(None)
+        return self._read_parquet(schema.OFFSETS_LOG, [str(state.log)]).unionAll(
+            self.read_new(state)
+        )
+
+    def merge_bronze(self) -> None:
+        """Merge small batches of bronze, if workers can write there."""
+        for table in _APPENDED if self.states is not None else ():
+            folder = self._local(self._folder(table))
+            if folder is not None:
+                merge_batches(folder, folder.parents[1] / _STAGING / "merged", table)
+
+    def _no_rows(self, table: schema.Table) -> DataFrame:
+        return self._nothing({column.name: column.type for column in table.columns})
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
         """Return an empty frame that Spark's optimizer recognizes as empty."""
@@ -155,12 +248,14 @@ class Store:
 
     def bronze_files(self, table: schema.Table) -> DataFrame:
         """Return the Parquet files of a bronze table: a frame with a column `content`."""
-        if not self.has_bronze(table):
+        return self.files_in(self._batches(table) if self.has_bronze(table) else [])
+
+    def files_in(self, folders: Sequence[str]) -> DataFrame:
+        """Return the Parquet files in folders: a frame with a column `content`."""
+        if not folders:
             return self._nothing({"content": "binary"})
         files = self.spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet")
-        return (
-            files.option("recursiveFileLookup", "true").load(self._folder(table)).select("content")
-        )
+        return files.option("recursiveFileLookup", "true").load([*folders]).select("content")
 
     def add_bronze(self, table: schema.Table, batch: str, frame: DataFrame) -> bool:
         """Store a batch; return False if a batch of this name exists already or there are no rows.

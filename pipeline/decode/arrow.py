@@ -68,6 +68,7 @@ def decode_arrow(raw: pa.RecordBatch) -> pa.RecordBatch:
     arrays.update(commits.columns)
     _merge(arrays, others, rows, len(known))
     arrays["problem"], arrays["key_hex"], arrays["value_hex"] = reasons.columns(raw)
+    arrays["earlier_commits"] = pa.nulls(len(known), pa.int64())
     schema = output_schema()
     return pa.RecordBatch.from_arrays(
         [arrays[name].cast(schema.field(name).type) for name in schema.names], schema=schema

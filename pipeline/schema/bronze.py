@@ -86,6 +86,12 @@ OFFSETS_LOG = Table(
         Column("problem", "string", "Why the record could not be decoded; null if it was."),
         Column("key_hex", "string", "The key of a record that could not be decoded, in hex."),
         Column("value_hex", "string", "The value of a record that could not be decoded, in hex."),
+        Column(
+            "earlier_commits",
+            "bigint",
+            "Only in the state of a run: the number of commits of the same offset just before this "
+            "one that the state leaves out.",
+        ),
     ),
 )
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pipeline.tables import offset_commits
-from pipeline.tables.columns import KEY, PARTITION, READER
+from pipeline.decode.kinds import COMMIT
+from pipeline.tables.columns import KEY, PARTITION, READER, decoded_records
 from pipeline.tables.kept import by_partition, kept
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _KEPT = (
     "expire_timestamp_ms",
     "log_offset",
 )
+_OF_LOG = (*_KEPT, "tombstone", "topic_id", "earlier_commits")
 
 GROUP, CHECKPOINT = "group", "checkpoint"
 SPARK_GROUP_PREFIX = "spark:"
@@ -47,16 +48,19 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     does not count, as in Kafka (OffsetMetadataManager.isMismatchedTopicId).
 
     Columns: those of `_KEPT`, `previous_offset` (of the commit before; null for the first commit),
-    `number` (counted from 1 since the removal) and `is_last`. All records of a group lie in one
+    `number` (counted from 1 since the removal; a row of a state stands for several commits, see
+    `pipeline.reduction`) and `is_last`. All records of a group lie in one
     partition of the log, so `log_offset` gives their order. The rows are sorted by the key and
     `log_offset`.
     """
     at = pl.col("log_offset")
     is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
-    removed_at = at.filter(pl.col("event") == "tombstone").max().over(KEY)
+    removed_at = at.filter("tombstone").max().over(KEY)
+    counted = 1 + pl.col("earlier_commits").fill_null(0)
     return (
-        offset_commits.make(bronze, questions)
-        .select(*_KEPT, "event", "topic_id")
+        decoded_records(bronze, questions)
+        .filter(pl.col("kind") == COMMIT)
+        .select(_OF_LOG)
         .join(topic_ids(bronze, questions), on=PARTITION, how="left")
         .filter(~is_other)
         .drop("topic_id", "current_id")
@@ -64,10 +68,10 @@ def commits_that_live(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         .sort(*KEY, "log_offset")
         .with_columns(
             pl.col("committed_offset").shift().over(KEY).alias("previous_offset"),
-            pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(KEY).alias("number"),
+            counted.cum_sum().over(KEY).alias("number"),
             (at == at.max().over(KEY)).alias("is_last"),
         )
-        .drop("event")
+        .drop("tombstone", "earlier_commits")
     )
 
 

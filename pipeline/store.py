@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.files import write_no_rows, write_parts
@@ -40,7 +42,7 @@ _COMPLETE = "_complete"
 _DELTA_LOG = "_delta_log"
 _KEPT_MS = 10 * MINUTE_MS
 """How long a version stays after it was replaced."""
-_REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
+_REPLACED = (schema.OFFSET_TIMES, schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
 PARQUET = "parquet"
 DELTA = "delta"
@@ -50,6 +52,14 @@ DELTA_SETTINGS = {
     # Delta's log of a table has few lines, but by default Delta reads it in fifty tasks.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+
+
+@dataclass
+class Reads:
+    """What a run has read: bytes of keys and values of records, and requests for times."""
+
+    size_bytes: int = 0
+    requests: int = 0
 
 
 def has_delta(spark: SparkSession) -> bool:
@@ -87,6 +97,7 @@ class Store:
         self._bronze = self.path("bronze")
         self._of_bronze = self
         self._version: str | None = None
+        self.reads = Reads()
 
     def path(self, *names: str) -> str:
         """Return a path below the output folder."""
@@ -144,9 +155,13 @@ class Store:
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
         if not self.has_bronze(table):
-            return self._nothing({column.name: column.type for column in table.columns})
+            return self.nothing(table)
         reader = self.spark.read.schema(table.spark())
         return reader.parquet(self._folder(table)).select(table.names)
+
+    def nothing(self, table: schema.Table) -> DataFrame:
+        """Return a table without rows."""
+        return self._nothing({column.name: column.type for column in table.columns})
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
         """Return an empty frame that Spark's optimizer recognizes as empty."""
@@ -196,8 +211,12 @@ class Store:
         return True
 
     def _has_rows(self, table: schema.Table, folder: str) -> bool:
-        """Return whether Parquet files have rows; their footers are enough to count them."""
-        return self.spark.read.schema(table.spark()).parquet(folder).count() > 0
+        """Return whether Parquet files have rows, and count the bytes of these records."""
+        rows = self.spark.read.schema(table.spark()).parquet(folder)
+        size = F.sum("record_bytes") if "record_bytes" in table.names else F.lit(0)
+        count, size_bytes = rows.agg(F.count("*"), size).first() or (0, 0)
+        self.reads.size_bytes += size_bytes or 0
+        return count > 0
 
     def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
         """Add a few rows to a small table, except rows whose key the table has already."""

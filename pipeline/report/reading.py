@@ -21,7 +21,8 @@ import pyarrow.dataset as ds
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.inputs import of_current_topics
-from pipeline.schema.arrow import arrow_schema
+from pipeline.schema.arrow import arrow_schema, polars_schema
+from pipeline.tables.columns import owned
 
 TableRow = dict[str, Any]
 Place = tuple[str, int]
@@ -73,6 +74,33 @@ class Output:
         data = self._dataset(self._tables / table.name, table)
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
+
+    def owners(self) -> dict[tuple[str, str, int], TableRow]:
+        """Return the member of each assigned partition, by group, topic and partition.
+
+        If several members own a partition, as in share groups, the one with the least id is taken.
+        """
+        generations = self._frame(schema.GROUP_GENERATIONS, "group", "log_offset", "event")
+        last = pl.col("log_offset") == pl.col("log_offset").max().over("group")
+        current = generations.filter(last & (pl.col("event") == "generation"))
+        names = ("member_id", "client_id", "client_host")
+        members = self._frame(schema.GROUP_MEMBERS, "group", "log_offset", "assigned", *names)
+        members = members.join(current, on=["group", "log_offset"]).sort("member_id")
+        return {
+            (row["group"], row["topic"], row["partition"]): row
+            for row in owned(members.reverse().lazy(), "group", *names)
+            .collect()
+            .iter_rows(named=True)
+        }
+
+    def _frame(self, table: schema.Table, *names: str) -> pl.DataFrame:
+        """Return columns of a table."""
+        rows = self._table(self._tables / table.name, table, None)
+        if rows is None:
+            return pl.DataFrame(schema=polars_schema(table)).select(names)
+        frame = pl.from_arrow(rows.select(list(names)))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
 
     @property
     def at_ms(self) -> int | None:

@@ -323,7 +323,9 @@ def test_a_cluster_without_a_group_has_a_report(
     assert report("--out", str(tmp_path), "--alert", "--prometheus", str(metrics)) == 0
     assert "0 groups, 0 in error" in capsys.readouterr().out
     assert "No group has a verdict." in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "coordinator_pipeline_instant_seconds 1.7723736e+09" in metrics.read_text()
+    assert (
+        'coordinator_pipeline_instant_seconds{cluster_name=""} 1.7723736e+09' in metrics.read_text()
+    )
 
 
 def test_groups_that_cannot_be_judged_yet_are_counted(tmp_path: Path) -> None:

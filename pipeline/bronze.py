@@ -7,7 +7,7 @@ highest stored offset are new. Batches of a stream are named by Spark's number o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -18,12 +18,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
+from pipeline.inputs import EXACT, SAMPLED, Questions
 from pipeline.progress import Tell
 from pipeline.sources.source import InputError, Source
 from pipeline.state import State
 from pipeline.store import Store
+from pipeline.times import sample_times
 
 PLACE = ("log_partition", "log_offset")
+
+Ask = Callable[[], Questions]
 
 
 _CLUSTER = "_cluster.json"
@@ -114,8 +118,12 @@ def add_offsets_log(store: Store, batch: str, packed: DataFrame, starts: dict[in
     return store.add_packed_bronze(schema.OFFSETS_LOG, batch, packed, new)
 
 
-def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
+def read_the_rest(
+    source: Source, store: Store, tell: Tell, time: str = EXACT, ask: Ask | None = None
+) -> None:
     """Read the data that commits refer to: partition ends, then topic records and group events.
+
+    `time` is a value of `--time`; `sampled` needs `ask`, which returns the questions of the tables.
 
     Partition ends are stored after the records below them, so that a run that is killed in between
     leaves no log end whose records are missing: unread offsets would look as if they had no data.
@@ -127,8 +135,18 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
     tell(f"partition ends: {len(topics)} topics that groups committed to")
-    _read_topics(source, store, topics, ends)
-    store.replace_bronze(schema.PARTITION_ENDS, ends)
+    data_ends: dict[tuple[str, int], int] = {}
+    if time == EXACT:
+        _read_topics(source, store, topics, ends)
+        if store.has_bronze(schema.OFFSET_TIMES):  # all records are known now
+            store.replace_bronze(schema.OFFSET_TIMES, store.nothing(schema.OFFSET_TIMES))
+    elif time == SAMPLED:
+        assert ask is not None
+        made = sample_times(source, store, ends, ask())
+        data_ends = made.data_ends
+        store.reads.requests += made.requests
+        tell(f"times: {made.requests} requests for single records")
+    store.replace_bronze(schema.PARTITION_ENDS, _with_times(ends, time, data_ends))
     events = store.read_bronze(schema.GROUP_EVENTS)
     last = events.agg(F.max("event_offset")).first()
     start = 0 if last is None or last[0] is None else int(last[0]) + 1
@@ -136,7 +154,17 @@ def read_the_rest(source: Source, store: Store, tell: Tell) -> None:
     if fetched is not None:
         new = fetched.filter(F.col("event_offset") >= start)
         store.add_bronze(schema.GROUP_EVENTS, _new_name(), new)
-    tell("topic records and group events: read")
+    tell(f"topics and group events: read; {store.reads.size_bytes} bytes of keys and values so far")
+
+
+def _with_times(ends: DataFrame, time: str, data_ends: Mapping[tuple[str, int], int]) -> DataFrame:
+    """Return partition ends with the columns `time` and `data_end`."""
+    timed = ends.withColumn("time", F.lit(time))
+    if not data_ends:
+        return timed
+    rows = [(*place, end) for place, end in data_ends.items()]
+    known = ends.sparkSession.createDataFrame(rows, "topic string, partition int, data_end bigint")
+    return timed.drop("data_end").join(F.broadcast(known), ["topic", "partition"], "left")
 
 
 def _subscribed_topics(store: Store) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.inputs import Questions
 from pipeline.liveness import while_it_answers
-from pipeline.options import parser, questions_of
+from pipeline.options import parser, questions_of, time_of
 from pipeline.progress import Tell, teller, watched
 from pipeline.report import command as report
 
@@ -125,11 +125,11 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
     with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":
-            run_batch(source, store, ask, options.groups, tell)
+            run_batch(source, store, ask, options.groups, tell, time_of(options))
             return
         assert source is not None
         interval = None if interval_ms is None else interval_ms / 1000
-        run_stream(source, store, ask, options.groups, tell, interval)
+        run_stream(source, store, ask, options.groups, tell, interval, time_of(options))
 
 
 def _open_spark(options: argparse.Namespace, tell: Tell) -> SparkSession:
@@ -188,6 +188,8 @@ def _check_places(options: argparse.Namespace) -> None:
         check_parquet(options.parquet)
     if options.log_dir is not None:
         check_log_dir(options.log_dir)
+    if getattr(options, "parquet", None) is not None and options.time is not None:
+        raise InputError("--time goes with --bootstrap-server or --log-dir, not --parquet")
     if options.bootstrap is not None:
         check_bootstrap(options.bootstrap)
 

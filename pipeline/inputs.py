@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import polars as pl
+
+EXACT, SAMPLED, NO_TIMES = "exact", "sampled", "none"
+"""The values of `--time`: read the records of topics, ask for times of some records, or neither."""
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -16,6 +21,8 @@ DAY_MS = 24 * HOUR_MS
 @dataclass(frozen=True)
 class Bronze:
     """The bronze frames, with the columns of `schema.BRONZE`; any of them may be empty.
+
+    `topic_records` has the rows of `offset_times`, too.
 
     `results` caches frames that several tables share, see `pipeline.tables.kept`.
     """
@@ -30,10 +37,26 @@ class Bronze:
     )
 
 
+def merged(frames: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
+    """Return the frames of `Bronze` from the tables of `schema.BRONZE`.
+
+    Only rows of existing topics are kept, and none of partitions that were read without times.
+    """
+    import polars as pl
+
+    others = dict(frames)
+    rows = pl.concat([others.pop("topic_records"), others.pop("offset_times")])
+    ends = others["partition_ends"]
+    timeless = ends.filter(pl.col("time") == NO_TIMES).select("topic", "partition")
+    counted = of_current_topics(rows, ends).join(timeless, on=("topic", "partition"), how="anti")
+    return {**others, "topic_records": counted}
+
+
 def of_current_topics(records: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame:
     """Return `topic_records` without those of deleted topics, whose topic id is another one.
 
     `ends` is `partition_ends`. Records above its log ends were written later and do not count.
+    Rows of `offset_times`, which have `from_ms`, include the log end.
     Records and partitions without an id are kept, except records from
     the first offset on that the current topic has: these would count twice.
     """
@@ -44,7 +67,8 @@ def of_current_topics(records: pl.LazyFrame, ends: pl.LazyFrame) -> pl.LazyFrame
     joined = records.join(ids, on=place, how="left", maintain_order="left")
     own, offset = pl.col("topic_id") == pl.col("current_id"), pl.col("offset")
     is_older = pl.col("topic_id").is_not_null() | (offset < offset.filter(own).min().over(place))
-    counts = (own, is_older, offset < pl.col("log_end"))
+    is_written = (offset < pl.col("log_end")) | pl.col("from_ms").is_not_null()
+    counts = (own, is_older, is_written)
     return joined.filter(*(condition.fill_null(value=True) for condition in counts)).drop(
         "log_end", "current_id"
     )

@@ -7,7 +7,7 @@ import re
 import time
 from datetime import UTC, datetime
 
-from pipeline.inputs import DAY_MS, HOUR_MS, MINUTE_MS, Questions
+from pipeline.inputs import DAY_MS, EXACT, HOUR_MS, MINUTE_MS, NO_TIMES, SAMPLED, Questions
 from pipeline.report.command import add_arguments
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
@@ -108,6 +108,14 @@ def _add_questions(command: argparse.ArgumentParser) -> None:
         help="time before --at from which rates are computed (default: 1h)",
     )
     command.add_argument(
+        "--time",
+        choices=(EXACT, SAMPLED, NO_TIMES),
+        help=(
+            "how to find out when records were written: read topics, ask for the times of single "
+            "records, or not at all (default: sampled with --bootstrap-server, else exact)"
+        ),
+    )
+    command.add_argument(
         "--patience",
         type=duration_ms,
         default=2 * MINUTE_MS,
@@ -175,6 +183,11 @@ def questions_of(options: argparse.Namespace) -> Questions:
         offsets_retention_ms=options.offsets_retention,
         replay_from_ms=options.replay_from,
     )
+
+
+def time_of(options: argparse.Namespace) -> str:
+    """Return `--time`: by default `sampled` for a broker, whose records come over a network."""
+    return str(options.time or (EXACT if options.bootstrap is None else SAMPLED))
 
 
 def count(text: str) -> int:

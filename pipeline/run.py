@@ -10,12 +10,12 @@ import json
 import math
 import shutil
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark import StorageLevel
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipeline import schema
 from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
-from pipeline.inputs import Questions
+from pipeline.inputs import EXACT, Questions
 from pipeline.progress import Tell
 from pipeline.shards import (
     ROWS_PER_SHARD,
@@ -73,15 +73,17 @@ def run_batch(
     ask: Callable[[], Questions],
     groups: str | None,
     tell: Tell,
+    time: str = EXACT,
 ) -> None:
     """Read what is new (nothing without a source), then make all tables.
 
+    `time` is a value of `--time`.
     `ask` is called after reading, so that an instant of "now" is not before the time at which the
     partition ends were read.
     """
     if source is not None:
         read_offsets_log(source, store, tell)
-        read_the_rest(source, store, tell)
+        read_the_rest(source, store, tell, time, ask)
     _make_all(source, store, ask(), groups, tell)
 
 
@@ -92,16 +94,17 @@ def run_stream(
     groups: str | None,
     tell: Tell,
     interval_seconds: float | None,
+    time: str = EXACT,
 ) -> None:
     """Read as a stream: once up to the current end, or endlessly every `interval_seconds`.
 
     The tables are computed at the end of the stream; with an interval, after each micro-batch, and
     every `interval_seconds` if none arrives, because lag and ages grow without commits as well.
-    `ask` returns the questions at that time.
+    `ask` returns the questions at that time, `time` is a value of `--time`.
     """
 
     def refresh() -> None:
-        read_the_rest(source, store, tell)
+        read_the_rest(source, store, tell, time, ask)
         _make_all(source, store, ask(), groups, tell)
 
     if interval_seconds is None:
@@ -131,9 +134,9 @@ def refresh_on_time(
     tables have the same micro-batches. If the cluster does not answer, the outage is reported, and
     the next refresh is tried an interval later.
     """
-    due = time.monotonic() + interval_seconds
+    due = monotonic() + interval_seconds
     while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # takes floats
-        if not stored.is_set() and time.monotonic() < due:
+        if not stored.is_set() and monotonic() < due:
             continue
         stored.clear()
         try:
@@ -146,7 +149,7 @@ def refresh_on_time(
                 f"tables: not refreshed, the cluster does not answer: {str(error).splitlines()[0]}"
             )
         # A refresh may take longer than an interval: the stream needs time between two of them.
-        due = time.monotonic() + interval_seconds
+        due = monotonic() + interval_seconds
 
 
 def start_stream(
@@ -330,6 +333,12 @@ def sampled_ms(store: Store) -> int | None:
     return None if last is None else last[0]
 
 
+def _time_of(store: Store) -> str | None:
+    """Return how the times in bronze are known, as `--time`; None without partition ends."""
+    last = store.read_bronze(schema.PARTITION_ENDS).agg(F.max("time")).first()
+    return None if last is None else last[0]
+
+
 def known_ms(store: Store) -> int | None:
     """Return the time of the last data in bronze; None if bronze is empty.
 
@@ -389,6 +398,9 @@ def _write_coverage(
         "groups": groups,
         "first_log_ms": _first_log_ms(store, store.state()),
         "read_ms": sampled_ms(store),
+        "time": _time_of(store),
+        "bytes_read": None if source is None else store.reads.size_bytes,
+        "time_requests": None if source is None else store.reads.requests,
         "notes": list(dict.fromkeys([*(before["notes"] if before else ()), *notes])),
     }
     columns = schema.COVERAGE.spark()

@@ -25,7 +25,7 @@ from pyspark.sql import functions as sql
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.files import write_rows
-from pipeline.inputs import Bronze, Questions, of_current_topics
+from pipeline.inputs import Bronze, Questions, merged
 from pipeline.pieces import (
     PIECES,
     ROWS_PER_PIECE,
@@ -98,6 +98,7 @@ class _Part(NamedTuple):
 _BY_PARTITION = (
     _Part(schema.OFFSETS_LOG, _PARTITION, _GROUP, _OF_COMMITS, _IS_COMMIT),
     _Part(schema.TOPIC_RECORDS, _PARTITION, None),
+    _Part(schema.OFFSET_TIMES, _PARTITION, None),
     _Part(schema.PARTITION_ENDS, _PARTITION, None),
     _Part(schema.SPARK_PROGRESS, _PARTITION, _GROUP_OF_QUERY),
 )
@@ -259,12 +260,10 @@ def _cut_files(files: DataFrame, part: _Part, work: Work) -> DataFrame:
 def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     """Return the rows of a file that the part needs."""
     stored = pl.read_parquet_schema(io.BytesIO(content))  # old bronze may lack newer columns
-    names = [*(part.columns or part.table.names)]
-    wanted = polars_schema(part.table)
+    names = part.columns or part.table.names
     columns = [name for name in names if name in stored]
-    missing = [pl.lit(None, wanted[name]).alias(name) for name in names if name not in stored]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
-    rows = rows.with_columns(missing).select(names)
+    rows = _completed(rows.lazy(), part.table, names).collect()
     if part.where is not None:
         rows = rows.filter(part.where)
     if groups is None or part.group is None:
@@ -276,18 +275,22 @@ def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
 
 def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
     """Return the bronze of a shard, of existing topics only; missing columns are null."""
-    whole = {table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE}
-    records, ends = whole[schema.TOPIC_RECORDS.name], whole[schema.PARTITION_ENDS.name]
-    whole[schema.TOPIC_RECORDS.name] = of_current_topics(records, ends).collect().lazy()
+    whole = merged({table.name: _whole(frames.get(table.name), table) for table in schema.BRONZE})
+    whole[schema.TOPIC_RECORDS.name] = whole[schema.TOPIC_RECORDS.name].collect().lazy()
     return Bronze(**whole)
 
 
 def _whole(frame: pl.DataFrame | None, table: schema.Table) -> pl.LazyFrame:
-    wanted = polars_schema(table)
     if frame is None:
-        return pl.LazyFrame(schema=wanted)
-    missing = [pl.lit(None, wanted[name]).alias(name) for name in set(wanted) - set(frame.columns)]
-    return frame.lazy().with_columns(*missing).select(table.names)
+        return pl.LazyFrame(schema=polars_schema(table))
+    return _completed(frame.lazy(), table, table.names)
+
+
+def _completed(frame: pl.LazyFrame, table: schema.Table, names: Sequence[str]) -> pl.LazyFrame:
+    """Return the columns `names` of a frame; a column that the frame lacks is null."""
+    wanted, present = polars_schema(table), set(frame.collect_schema())
+    missing = (pl.lit(None, wanted[name]).alias(name) for name in names if name not in present)
+    return frame.with_columns(*missing).select(names)
 
 
 def _make_by_partition(

@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -44,7 +45,7 @@ _COMPLETE = "_complete"
 _DELTA_LOG = "_delta_log"
 _KEPT_MS = 10 * MINUTE_MS
 """How long a version stays after it was replaced."""
-_REPLACED = (schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
+_REPLACED = (schema.OFFSET_TIMES, schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
 _APPENDED = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS, schema.GROUP_EVENTS)
 """The bronze tables to which runs add batches."""
@@ -56,6 +57,14 @@ DELTA_SETTINGS = {
     # Delta's log of a table has few lines, but by default Delta reads it in fifty tasks.
     "spark.databricks.delta.snapshotPartitions": "2",
 }
+
+
+@dataclass
+class Reads:
+    """What a run has read: bytes of keys and values of records, and requests for times."""
+
+    size_bytes: int = 0
+    requests: int = 0
 
 
 def has_delta(spark: SparkSession) -> bool:
@@ -93,6 +102,7 @@ class Store:
         self._bronze = self.path("bronze")
         self._of_bronze = self
         self._version: str | None = None
+        self.reads = Reads()
 
     def path(self, *names: str) -> str:
         """Return a path below the output folder."""
@@ -150,7 +160,7 @@ class Store:
     def read_bronze(self, table: schema.Table) -> DataFrame:
         """Return all batches of a bronze table; an empty frame if there are none."""
         if not self.has_bronze(table):
-            return self._no_rows(table)
+            return self.nothing(table)
         return self._read_parquet(table, self._batches(table))
 
     def _read_parquet(self, table: schema.Table, folders: Sequence[str]) -> DataFrame:
@@ -238,7 +248,8 @@ class Store:
             if folder is not None:
                 merge_batches(folder, folder.parents[1] / _STAGING / "merged", table)
 
-    def _no_rows(self, table: schema.Table) -> DataFrame:
+    def nothing(self, table: schema.Table) -> DataFrame:
+        """Return a table without rows."""
         return self._nothing({column.name: column.type for column in table.columns})
 
     def _nothing(self, columns: Mapping[str, str]) -> DataFrame:
@@ -291,8 +302,12 @@ class Store:
         return True
 
     def _has_rows(self, table: schema.Table, folder: str) -> bool:
-        """Return whether Parquet files have rows; their footers are enough to count them."""
-        return self.spark.read.schema(table.spark()).parquet(folder).count() > 0
+        """Return whether Parquet files have rows, and count the bytes of these records."""
+        rows = self.spark.read.schema(table.spark()).parquet(folder)
+        size = F.sum("record_bytes") if "record_bytes" in table.names else F.lit(0)
+        count, size_bytes = rows.agg(F.count("*"), size).first() or (0, 0)
+        self.reads.size_bytes += size_bytes or 0
+        return count > 0
 
     def add_bronze_rows(self, table: schema.Table, rows: Sequence[tuple[object, ...]]) -> None:
         """Add a few rows to a small table, except rows whose key the table has already."""

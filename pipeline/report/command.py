@@ -29,6 +29,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="also write the state to this file in the Prometheus text format",
     )
     command.add_argument(
+        "--cluster-name",
+        metavar="NAME",
+        help="label cluster_name of the metrics (default: the cluster id)",
+    )
+    command.add_argument(
         "--alert",
         action="store_true",
         help="exit with code 3 if a group is in error or records may be lost",
@@ -53,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         if options.prometheus is not None:
             from pipeline.report.prometheus import export
 
-            export(output, options.prometheus)
+            export(output, options.prometheus, options.cluster_name)
             print(f"metrics: {options.prometheus}")
     except NoReportError as error:
         return _failed(str(error))

@@ -21,13 +21,16 @@ import pyarrow.dataset as ds
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
 from pipeline.inputs import of_current_topics
-from pipeline.schema.arrow import arrow_schema
+from pipeline.schema.arrow import arrow_schema, polars_schema
+from pipeline.tables.columns import owned
 
 TableRow = dict[str, Any]
 Place = tuple[str, int]
 
 POINTS = 300
 """The maximum number of points of a line; more would not be visible."""
+
+_BETWEEN = 20
 
 _ENDS = {
     "topic": pl.String, "partition": pl.Int32, "topic_id": pl.String, "log_end": pl.Int64,
@@ -72,6 +75,33 @@ class Output:
         rows = [] if data is None else data.head(1, columns=table.names).to_pylist()
         return rows[0] if rows else None
 
+    def owners(self) -> dict[tuple[str, str, int], TableRow]:
+        """Return the member of each assigned partition, by group, topic and partition.
+
+        If several members own a partition, as in share groups, the one with the least id is taken.
+        """
+        generations = self._frame(schema.GROUP_GENERATIONS, "group", "log_offset", "event")
+        last = pl.col("log_offset") == pl.col("log_offset").max().over("group")
+        current = generations.filter(last & (pl.col("event") == "generation"))
+        names = ("member_id", "client_id", "client_host")
+        members = self._frame(schema.GROUP_MEMBERS, "group", "log_offset", "assigned", *names)
+        members = members.join(current, on=["group", "log_offset"]).sort("member_id")
+        return {
+            (row["group"], row["topic"], row["partition"]): row
+            for row in owned(members.reverse().lazy(), "group", *names)
+            .collect()
+            .iter_rows(named=True)
+        }
+
+    def _frame(self, table: schema.Table, *names: str) -> pl.DataFrame:
+        """Return columns of a table."""
+        rows = self._table(self._tables / table.name, table, None)
+        if rows is None:
+            return pl.DataFrame(schema=polars_schema(table)).select(names)
+        frame = pl.from_arrow(rows.select(list(names)))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
     @property
     def at_ms(self) -> int | None:
         """Return the instant of the tables; None if no table has it."""
@@ -108,10 +138,14 @@ class Output:
 
     def _ends_now(self) -> dict[Place, TableRow]:
         """Return the last read end of each partition."""
-        folder = self._out / "bronze" / "partition_ends"
-        batches = sorted(folder.glob("batch=*"))
-        rows = self._read(batches[-1] if batches else folder, schema.PARTITION_ENDS, None)
+        rows = self._read(self._last(schema.PARTITION_ENDS), schema.PARTITION_ENDS, None)
         return {(row["topic"], row["partition"]): row for row in rows}
+
+    def _last(self, table: schema.Table) -> Path:
+        """Return the folder of the last batch of a bronze table that is replaced as a whole."""
+        folder = self._out / "bronze" / table.name
+        batches = sorted(folder.glob("batch=*"))
+        return batches[-1] if batches else folder
 
     def _ends(
         self, topics: list[str], ends_now: dict[Place, TableRow]
@@ -119,15 +153,20 @@ class Output:
         """Return, for each partition, times in rising order and the log end from each time on.
 
         Bronze lacks the records of open transactions: the log end rises evenly from the last stable
-        offset, at the begin of the transaction, to its known value.
+        offset, at the begin of the transaction, to its known value. The same holds between records
+        whose times were sampled.
         """
         if not topics:  # pyarrow cannot compare strings with an empty list, whose type is null
             return {}
+        wanted = pc.field("topic").isin(topics)
         records = self._table(
             self._out / "bronze" / "topic_records",
             schema.TOPIC_RECORDS,
-            pc.field("topic").isin(topics) & pc.field("timestamp_ms").is_valid(),
+            wanted & pc.field("timestamp_ms").is_valid(),
         )
+        sampled = self._table(self._last(schema.OFFSET_TIMES), schema.OFFSET_TIMES, wanted)
+        tables = [*([] if sampled is None else [_evenly(sampled)]), *([records] if records else [])]
+        records = pa.concat_tables(tables) if tables else None
         ends = {
             place: _held_back(row)
             for place, row in ends_now.items()
@@ -178,6 +217,29 @@ def _held_back(row: TableRow) -> tuple[Any, Any]:
     """Return times, and the log end at each, since the open transaction of a partition began."""
     times = np.linspace(row["held_since_ms"], row["sampled_at_ms"], POINTS).astype(np.int64)
     return times, np.linspace(row["last_stable_offset"], row["log_end"], POINTS).astype(np.int64)
+
+
+def _evenly(sampled: Any) -> Any:
+    """Return sampled records, and `_BETWEEN` more between two of them, at an even pace."""
+    frame = pl.from_arrow(sampled)
+    assert isinstance(frame, pl.DataFrame)
+    place = ("topic", "partition", "topic_id")
+    before = pl.coalesce("timestamp_ms", "from_ms").shift().over(place)
+    span_ms, rise = pl.col("from_ms") - pl.col("before_ms"), pl.col("offset") - pl.col("before")
+    step = pl.col("step")
+    between = (
+        frame.sort("offset")
+        .with_columns(before_ms=before, before=(pl.col("offset") + 1).shift().over(place))
+        .filter(pl.col("before_ms").is_not_null())
+        .join(pl.DataFrame({"step": range(1, _BETWEEN + 1)}), how="cross")
+        .with_columns(
+            timestamp_ms=pl.col("before_ms") + span_ms * step // _BETWEEN,
+            offset=pl.col("before") + rise * step // _BETWEEN - 1,
+        )
+    )
+    known = frame.filter(pl.col("timestamp_ms").is_not_null())
+    made = pl.concat([known, between.select(frame.columns)])
+    return made.to_arrow().cast(arrow_schema(schema.OFFSET_TIMES))
 
 
 def _of_current_topics(records: Any, ends_now: dict[Place, TableRow]) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pipeline.schema.bronze import (
     GROUP_EVENTS,
     MEMBER,
+    OFFSET_TIMES,
     OFFSETS_LOG,
     PARTITION_ENDS,
     RAW,
@@ -39,7 +40,9 @@ from pipeline.schema.offsets import (
 )
 from pipeline.schema.table import Column, Table
 
-BRONZE = (OFFSETS_LOG, TOPIC_RECORDS, PARTITION_ENDS, GROUP_EVENTS, SPARK_PROGRESS)
+BRONZE = (
+    OFFSETS_LOG, TOPIC_RECORDS, OFFSET_TIMES, PARTITION_ENDS, GROUP_EVENTS, SPARK_PROGRESS,
+)  # fmt: skip
 """The tables that hold the decoded input. All other tables are computed from these."""
 
 TABLES = (
@@ -78,6 +81,7 @@ __all__ = [
     "OFFSETS_LOG",
     "OFFSET_COMMITS",
     "OFFSET_EXPIRY_FORECAST",
+    "OFFSET_TIMES",
     "PARTITION_ENDS",
     "RATES",
     "RAW",

@@ -113,7 +113,23 @@ TOPIC_RECORDS = Table(
             "string",
             "Topic id when the record was read; only records of the topic's current id are used.",
         ),
+        Column(
+            "from_ms",
+            "bigint",
+            "Rows of `offset_times`: the log end was `offset` from this time until `timestamp_ms`, "
+            "and records between the previous row and this one are not known; else null.",
+        ),
     ),
+)
+
+OFFSET_TIMES = Table(
+    "offset_times",
+    "Bronze: with `--time sampled`, offsets whose time is known without reading topics; "
+    "`timestamp_ms` is the time of the first record at or above the offset (null for the end of "
+    "the data), `record_bytes` the size if it was fetched. The last run replaces all rows, and "
+    "drops those that others bound.",
+    TOPIC_RECORDS.key,
+    TOPIC_RECORDS.columns,
 )
 
 PARTITION_ENDS = Table(
@@ -156,6 +172,17 @@ PARTITION_ENDS = Table(
             "bigint",
             "Start of that transaction according to its coordinator, or else the "
             "timestamp of its first record in the partition; null if unknown.",
+        ),
+        Column(
+            "time",
+            "string",
+            "How the times of records are known (`--time`): `exact`, `sampled` or `none`.",
+        ),
+        Column(
+            "data_end",
+            "bigint",
+            "Offset after the last record, if the offsets from there on were found to hold no data "
+            "(markers of transactions, aborted records); null if that was not looked up.",
         ),
     ),
 )

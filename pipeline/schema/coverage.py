@@ -25,6 +25,22 @@ COVERAGE = Table(
             "bigint",
             "Time at which the log end offsets were read; null if none were read.",
         ),
+        Column(
+            "time",
+            "string",
+            "How the times of records are known (`--time`): `exact`, `sampled` or `none`; null if "
+            "no log ends were read.",
+        ),
+        Column(
+            "bytes_read",
+            "bigint",
+            "Bytes of keys and values of the records that the run read; null for `--parquet`.",
+        ),
+        Column(
+            "time_requests",
+            "bigint",
+            "Requests for times, of all partitions, with `--time sampled`; null for `--parquet`.",
+        ),
         Column("notes", "array<string>", "Missing and damaged data, one line each."),
     ),
 )

@@ -77,8 +77,14 @@ LAG = Table(
         Column(
             "oldest_unread_age_ms",
             "bigint",
-            "Time lag 1, exact: age of the oldest unread record; 0 if all records "
+            "Time lag 1: age of the oldest unread record; 0 if all records "
             "are read; null if unknown (the record is deleted or has no timestamp).",
+        ),
+        Column(
+            "oldest_unread_age_error_ms",
+            "bigint",
+            "Greatest error of that age: 0 if the record was read, more with `--time sampled`; "
+            "null if the age is null.",
         ),
         Column(
             "interpolated_age_ms",
@@ -94,7 +100,7 @@ LAG = Table(
             "bigint",
             "Time lag 3: median time between the timestamp of a record and the "
             "commit that covers it, over the records that were committed within the "
-            "window.",
+            "window; null with `--time sampled`.",
         ),
         Column("commit_delay_p99_ms", "bigint", "99th percentile of the same time."),
         Column(

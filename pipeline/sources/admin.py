@@ -7,24 +7,24 @@ read_committed consumers (KIP-664). docs/pipeline.md lists the rights that the r
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
 from pipeline.sources.logdir import EVENTS_TOPIC, RETENTION
+from pipeline.sources.sampling import Fetched, Found, Place
 from pipeline.sources.source import Holder, InputError, is_outage
 
 TIMEOUT_MS = 30_000
 _READ_TIMEOUT_MS = 5_000
 _POLL_MS = 500
+_FETCH_BYTES = 16_384
 _NO_TOPIC_ID = "A" * 22
 """The topic id from a broker without topic ids: 16 zero bytes in Kafka's text form."""
 _CLEANUP = "cleanup.policy"
 _GONE = "UnknownTopicOrPartitionException"
 _NAMED = 3
-
-Place = tuple[str, int]
 
 
 class ClusterError(InputError):
@@ -57,6 +57,7 @@ class ClusterAdmin:
         self._settings = settings
         self._bootstrap = settings["bootstrap.servers"]
         self._missing: dict[str, list[str]] = {}
+        self.fetched_bytes = 0
         limits = {
             "request.timeout.ms": str(timeout_ms // 2),
             "default.api.timeout.ms": str(timeout_ms),
@@ -113,29 +114,124 @@ class ClusterAdmin:
         A partition without a leader is missing, and named in `notes`. Raises ClusterError if no
         partition has offsets.
         """
-        asked = self._java.java.util.HashMap()
-        keys = {place: self._kafka.common.TopicPartition(*place) for place in places}
-        for key in keys.values():
-            asked.put(key, getattr(self._kafka.clients.admin.OffsetSpec, which)())
+        spec = getattr(self._kafka.clients.admin.OffsetSpec, which)()
+        listed, outages = self._listed(dict.fromkeys(places, spec), committed=committed)
+        for place, outage in outages.items():
+            if not listed:
+                raise outage
+            self._miss(_text(place), f"the log end is not known: {outage.reason}", outage)
+        return {place: int(result.offset()) for place, result in listed.items()}
+
+    def _listed(
+        self, asked: Mapping[Place, Any], *, committed: bool
+    ) -> tuple[dict[Place, Any], dict[Place, ClusterError]]:
+        """Return ListOffsets' results for a specification per partition, and the outages.
+
+        A partition of a deleted topic is in neither. Raises ClusterError for other errors.
+        """
+        specs = self._java.java.util.HashMap()
+        keys = {place: self._kafka.common.TopicPartition(*place) for place in asked}
+        for place, key in keys.items():
+            specs.put(key, asked[place])
         levels = self._kafka.common.IsolationLevel
         level = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         options = self._kafka.clients.admin.ListOffsetsOptions(level)
-        answer = self._client.listOffsets(asked, options)
-        offsets: dict[Place, int] = {}
+        answer = self._client.listOffsets(specs, options)
+        results: dict[Place, Any] = {}
         outages: dict[Place, ClusterError] = {}
         for place, key in keys.items():
             try:
-                offsets[place] = int(self._get(answer.partitionResult(key)).offset())
+                results[place] = self._get(answer.partitionResult(key))
             except ClusterError as error:
                 if is_outage(error):
                     outages[place] = error
                 elif error.kind != _GONE:
                     raise
-        for place, outage in outages.items():
-            if not offsets:
-                raise outage
-            self._miss(_text(place), f"the log end is not known: {outage.reason}", outage)
-        return offsets
+        return results, outages
+
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
+        """Return the first committed record at or after a time in each partition that has one."""
+        make = self._kafka.clients.admin.OffsetSpec.forTimestamp
+        return self._found({place: make(time_ms) for place, time_ms in asked.items()})
+
+    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+        """Return the record with the greatest timestamp of each partition (Kafka 3.0 and newer)."""
+        try:
+            spec = self._kafka.clients.admin.OffsetSpec.maxTimestamp()
+            return self._found(dict.fromkeys(places, spec))
+        except ClusterError as error:
+            if error.kind != "UnsupportedVersionException":
+                raise
+            return {}
+
+    def _found(self, asked: Mapping[Place, Any]) -> dict[Place, Found]:
+        if not asked:
+            return {}
+        results = self._listed(asked, committed=True)[0].items()
+        records = {
+            place: Found(int(result.offset()), int(result.timestamp())) for place, result in results
+        }
+        return {place: record for place, record in records.items() if min(record) >= 0}
+
+    def fetch(self, starts: Mapping[Place, int]) -> dict[Place, Fetched | None]:
+        """Return the first committed record at or after each start; None without one.
+
+        A partition is missing if its records could not be read within `_READ_TIMEOUT_MS`; `notes`
+        has the reason if the cluster refused to return them.
+        """
+        consumer = self._consumer(committed=True)
+        keys = {place: self._kafka.common.TopicPartition(*place) for place in starts}
+        done: dict[Place, Fetched | None] = {}
+        try:
+            self._assign(consumer, {keys[place]: start for place, start in starts.items()})
+            stable = consumer.endOffsets(consumer.assignment())
+            deadline = time.monotonic() + _READ_TIMEOUT_MS / 1000
+            while len(done) < len(keys) and time.monotonic() < deadline:
+                records = consumer.poll(self._java.java.time.Duration.ofMillis(_POLL_MS))
+                for place in keys.keys() - done.keys():
+                    read = records.records(keys[place])
+                    if len(read):
+                        done[place] = _fetched(read[0])
+                    elif consumer.position(keys[place]) >= stable[keys[place]]:
+                        done[place] = None
+                consumer.pause(self._listed_keys(keys[place] for place in done))
+        except Py4JJavaError as error:
+            why = f"the age of its oldest unread record is not exact: {self._refused(error).reason}"
+            self._missing.setdefault(why, []).extend(map(_text, starts))
+        finally:
+            self.fetched_bytes += self._consumed_bytes(consumer)
+            consumer.close()
+        return done
+
+    def _consumed_bytes(self, consumer: Any) -> int:
+        """Return the bytes of the records that a consumer fetched, from its metrics."""
+        for metric in consumer.metrics().values():
+            name = metric.metricName()
+            if name.name() == "bytes-consumed-total" and not name.tags().containsKey("topic"):
+                return int(metric.metricValue())
+        return 0
+
+    def _consumer(self, *, committed: bool) -> Any:
+        """Return a consumer of small fetches that has no group."""
+        reader = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        settings = {
+            "key.deserializer": reader,
+            "value.deserializer": reader,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "max.partition.fetch.bytes": str(_FETCH_BYTES),
+        }
+        return self._kafka.clients.consumer.KafkaConsumer(self._properties(settings))
+
+    def _assign(self, consumer: Any, starts: Mapping[Any, int]) -> None:
+        consumer.assign(self._listed_keys(starts))
+        for key, offset in starts.items():
+            consumer.seek(key, offset)
+
+    def _listed_keys(self, keys: Iterable[Any]) -> Any:
+        listed = self._java.java.util.ArrayList()
+        for key in keys:
+            listed.add(key)
+        return listed
 
     def retentions(self, topics: Sequence[str]) -> dict[str, int]:
         """Return `retention.ms` of the topics that have the cleanup policy `delete`."""
@@ -237,19 +333,14 @@ class ClusterAdmin:
 
     def _written_ms(self, place: Place, offset: int) -> int | None:
         """Return the timestamp of the record at an offset, committed or not; None if not found."""
-        reader = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-        consumer = self._kafka.clients.consumer.KafkaConsumer(
-            self._properties({"key.deserializer": reader, "value.deserializer": reader})
-        )
+        consumer = self._consumer(committed=False)
+        key = self._kafka.common.TopicPartition(*place)
         try:
-            asked = self._java.java.util.ArrayList()
-            asked.add(self._kafka.common.TopicPartition(*place))
-            consumer.assign(asked)
-            consumer.seek(asked[0], offset)
+            self._assign(consumer, {key: offset})
             deadline = time.monotonic() + _READ_TIMEOUT_MS / 1000
             while time.monotonic() < deadline:
                 wait = self._java.java.time.Duration.ofMillis(_POLL_MS)
-                for record in consumer.poll(wait).records(asked[0]):
+                for record in consumer.poll(wait).records(key):
                     return int(record.timestamp()) if record.timestamp() >= 0 else None
         except Py4JJavaError as error:
             why = f"the begin of its transaction is not known: {self._refused(error).reason}"
@@ -292,6 +383,11 @@ def reason_of(error: Exception) -> tuple[str, str]:
             cause = cause.getCause()
         return str(cause.getClass().getSimpleName()), str(cause.getMessage())
     return type(error).__name__, str(error).splitlines()[0]
+
+
+def _fetched(record: Any) -> Fetched:
+    sizes = (int(record.serializedKeySize()), int(record.serializedValueSize()))
+    return Fetched(int(record.offset()), int(record.timestamp()), sum(max(0, n) for n in sizes))
 
 
 def _text(place: Place) -> str:

@@ -320,6 +320,7 @@ def _topic_batch(part: Slice, chunk: RecordColumns | Damage) -> pa.RecordBatch:
         pa.array(chunk.timestamp_ms, mask=~chunk.has_timestamp),
         pa.array((chunk.keys.length + chunk.values.length).astype(np.int32)),
         pa.repeat(topic_id_of(part.partition), count).cast(pa.string()),
+        pa.nulls(count, pa.int64()),
         pa.nulls(count, pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=topic_schema)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
@@ -100,6 +101,8 @@ class BrokerSource:
                 self._topics[place[0]].topic_id,
                 stable.get(place),
                 *holders.get(place, NO_HOLDER),
+                None,
+                None,
             )
             for place in wanted
         ]
@@ -119,7 +122,15 @@ class BrokerSource:
             F.when(stamp >= 0, stamp).alias("timestamp_ms"),
             size.cast("int").alias("record_bytes"),
             F.lit(None).cast("string").alias("topic_id"),
+            F.lit(None).cast("bigint").alias("from_ms"),
         )
+
+    @contextmanager
+    def times(self) -> Iterator[ClusterAdmin]:
+        """Return the cluster's answers about times, from ListOffsets."""
+        with self._admin() as admin:
+            yield admin
+            self._notes = [*self._notes, *admin.notes]
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return the rebalances that this project's broker recorded; None without such a topic."""

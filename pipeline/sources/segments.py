@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -22,6 +23,7 @@ from pipeline.sources.logdir import (
     all_partitions,
     begun_before,
     check_log_dir,
+    cleaned_offsets,
     cluster_id_of,
     log_starts,
     partitions_of,
@@ -29,11 +31,16 @@ from pipeline.sources.logdir import (
     segments_of,
     topic_id_of,
 )
+from pipeline.sources.records import Damage, RecordColumns, read_slice
+from pipeline.sources.sampling import Fetched, Found, Place
 from pipeline.sources.scan import PartitionScan, timestamp_at
 from pipeline.sources.source import NO_HOLDER, Holder, PartitionOffsets
+from pipeline.sources.time_index import first_since, greatest_ms
 from protocol.batch import Record, iterate_records
 from protocol.errors import ProtocolError
 from protocol.transaction_log import decode_transaction_key, decode_transaction_value
+
+_FETCH_BYTES = 1 << 16
 
 
 def _scan_of_end(partition: LogPartition, segments: list[SegmentFile]) -> PartitionScan:
@@ -127,6 +134,8 @@ class LogDirSource:
                     topic_id_of(partition),
                     max(min(scan.last_stable_offset, end), start),
                     *_holder(scan, segments, holders),
+                    None,
+                    None,
                 )
             )
         return self._spark.createDataFrame(rows, schema.PARTITION_ENDS.spark())
@@ -142,6 +151,11 @@ class LogDirSource:
         first = F.min(F.when(F.col("damage").isNotNull(), place)).alias("first")
         rows = rows.observe(self._damage, F.count("damage").alias("count"), first)
         return rows.filter(F.col("damage").isNull()).select(schema.TOPIC_RECORDS.names)
+
+    @contextmanager
+    def times(self) -> Iterator[LogTimes]:
+        """Return answers about times, from the time index of the segments."""
+        yield LogTimes(self.input)
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return the rebalances that this project's broker recorded; None without such a topic."""
@@ -161,6 +175,58 @@ class LogDirSource:
             text = f"{damage['count']} damaged batches in topics, the first one {damage['first']}"
             return [*self._notes, text]
         return self._notes
+
+
+class LogTimes:
+    """Answers about the times of records in a log directory, from the time index."""
+
+    def __init__(self, log_dir: str) -> None:
+        self._starts = log_starts(log_dir)
+        self._cleaned = cleaned_offsets(log_dir)
+        self.fetched_bytes = 0
+        self._partitions = {
+            (partition.topic, partition.number): partition for partition in all_partitions(log_dir)
+        }
+
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
+        """Return the first record at or after a time in each partition that has one."""
+        answers = {}
+        for place, time_ms in asked.items():
+            segments = segments_of(self._partitions[place])
+            record = first_since(segments, time_ms, self._starts.get(place, 0))
+            if record is not None:
+                answers[place] = record
+        return answers
+
+    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+        """Return the record with the greatest timestamp of each partition that has records."""
+        greatest = {place: greatest_ms(segments_of(self._partitions[place])) for place in places}
+        return self.since({place: at for place, at in greatest.items() if at is not None})
+
+    def fetch(self, starts: Mapping[Place, int]) -> dict[Place, Fetched | None]:
+        """Return the first committed record at or after each start; None without one.
+
+        The headers of all batches are read, because they show which transactions were aborted.
+        """
+        first: dict[Place, Fetched | None] = {}
+        for place, start in starts.items():
+            scan = PartitionScan(self._partitions[place], self._cleaned.get(place, 0), _FETCH_BYTES)
+            scan.refresh()
+            chunks = (chunk for part in scan.slices(start) for chunk in read_slice(part))
+            first[place] = next(
+                (
+                    _fetched(chunk)
+                    for chunk in chunks
+                    if not isinstance(chunk, Damage) and len(chunk.offset)
+                ),
+                None,
+            )
+        return first
+
+
+def _fetched(chunk: RecordColumns) -> Fetched:
+    size_bytes = int(chunk.keys.length[0] + chunk.values.length[0])
+    return Fetched(int(chunk.offset[0]), int(chunk.timestamp_ms[0]), size_bytes)
 
 
 TRANSACTIONS_TOPIC = "__transaction_state"

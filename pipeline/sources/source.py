@@ -7,7 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from pyspark.sql import DataFrame
+
+    from pipeline.sources.sampling import Times
 
 
 PartitionOffsets = Mapping[tuple[str, int], int]
@@ -45,6 +49,9 @@ class Source(Protocol):
 
     def topic_records(self, topics: Sequence[str], starts: PartitionOffsets) -> DataFrame:
         """Return `schema.TOPIC_RECORDS` of those topics that exist; `topic_id` may be null."""
+
+    def times(self) -> AbstractContextManager[Times]:
+        """Return what answers questions about the times of records."""
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return `schema.GROUP_EVENTS`; None if the cluster has none."""

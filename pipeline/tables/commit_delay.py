@@ -43,9 +43,7 @@ def commit_delays(
     at least one per reader. A percentile is always an actual delay: the least one with at least
     this percentage of all delays at or below it.
     """
-    timed = bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null()).select(
-        *PARTITION, "offset", "timestamp_ms"
-    )
+    timed = _read(bronze).filter(pl.col("timestamp_ms").is_not_null())
     delay = (pl.col("commit_timestamp_ms") - pl.col("timestamp_ms")).clip(lower_bound=0)
     return (
         _covered_offsets(bronze, questions, records_most)
@@ -62,6 +60,15 @@ def commit_delays(
     )
 
 
+def _read(bronze: Bronze) -> pl.LazyFrame:
+    """Return `PARTITION`, `offset`, `timestamp_ms` of the records that were read.
+
+    Sampled records are not a fair sample: they were unread at the time of a run.
+    """
+    read = bronze.topic_records.filter(pl.col("from_ms").is_null())
+    return read.select(*PARTITION, "offset", "timestamp_ms")
+
+
 def _percentile(percent: int) -> pl.Expr:
     """Return the least delay with at least `percent` % of all delays at or below it."""
     return pl.col("delays_ms").list.get((_DELAYS * percent + 99) // 100 - 1)
@@ -75,9 +82,7 @@ def _covered_offsets(bronze: Bronze, questions: Questions, records_most: int) ->
         .group_by(PARTITION)
         .agg((records_most // pl.len().cast(pl.Int64)).clip(lower_bound=1).alias("share"))
     )
-    span = bronze.topic_records.group_by(PARTITION).agg(
-        pl.col("offset").min().alias("least"), pl.col("offset").max().alias("most")
-    )
+    span = _read(bronze).group_by(PARTITION).agg(least=pl.min("offset"), most=pl.max("offset"))
     start, stop, stride = pl.col("start"), pl.col("stop"), pl.col("stride")
     records = (stop - start).sum().over(READER)
     return (

@@ -47,7 +47,8 @@ def _verdict(questions: Questions) -> pl.Expr:
         .then(pl.lit("safe"))
         .when(lag.is_null() | slack_ms.is_null())
         .then(pl.lit("unknown"))
-        .when(catch_up * 1000 > slack_ms)
+        # A sampled age may be too low by its error.
+        .when(catch_up * 1000 > slack_ms - pl.col("oldest_unread_age_error_ms").fill_null(0))
         .then(pl.lit("at_risk"))
         # The forecast cannot tell whether the reader will catch up.
         .when(catch_up.is_null() & (slack_ms < questions.loss_horizon_ms))

@@ -99,23 +99,29 @@ def produced(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return `PARTITION`, `produced_per_second`: the log end's rise per second over the window.
 
     The log ends at both sides of the window are replayed from the records, so a control record at
-    the end is not counted. If the first known record lies within the window, the topic is younger
-    than the window, or older records were removed: the rise is then measured from this record on.
+    the end is not counted if all records were read. If the first known record lies within the
+    window, the topic is younger than the window, or older records were removed: the rise is then
+    measured from this record on.
     """
     begin_ms = questions.at_ms - questions.window_ms
-    at_ms, offset = pl.col("timestamp_ms"), pl.col("offset")
+    at_ms, offset, from_ms = pl.col("timestamp_ms"), pl.col("offset"), pl.col("from_ms")
     counted = at_ms <= questions.at_ms if questions.past else at_ms.is_not_null()
+    # From `from_ms` on, the log end was at the offset of a sampled record.
+    reached = from_ms <= questions.at_ms if questions.past else from_ms.is_not_null()
+    before = [(offset + 1).filter(at_ms <= begin_ms), offset.filter(from_ms <= begin_ms)]
     start_offset = pl.coalesce("end_before", "first_offset")
     start_ms = pl.when(pl.col("end_before").is_not_null()).then(begin_ms).otherwise("first_ms")
     elapsed_ms = questions.at_ms - start_ms
     return (
-        bronze.topic_records.filter(counted)
+        bronze.topic_records.filter(counted | reached)
         .group_by(PARTITION)
         .agg(
-            (offset.max() + 1).alias("end"),
-            (offset.filter(at_ms <= begin_ms).max() + 1).alias("end_before"),
+            pl.max_horizontal(
+                (offset + 1).filter(counted).max(), offset.filter(reached).max()
+            ).alias("end"),
+            pl.max_horizontal(*(known.max() for known in before)).alias("end_before"),
             offset.min().alias("first_offset"),
-            at_ms.get(offset.arg_min()).alias("first_ms"),
+            pl.coalesce(at_ms, from_ms).get(offset.arg_min()).alias("first_ms"),
         )
         .filter(elapsed_ms > 0)
         .select(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from pipeline import schema
+from pipeline.inputs import SAMPLED
 from pipeline.tables.columns import PARTITION
 from pipeline.tables.kept import by_partition
 from pipeline.tables.positions import GROUP
@@ -55,14 +56,19 @@ def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return `PARTITION`, target_offset, bytes_to_read.
 
     The target is null for a log that is not empty but of which no record is known: the log end
-    would skip its records.
+    would skip its records. With `--time sampled` the size is unknown, and so is the target unless
+    the run asked for this instant.
     """
     facts = partition_facts(bronze, questions).select(
-        *PARTITION, "log_start", "log_end", "first_offset"
+        *PARTITION, "log_start", "log_end", "first_offset", "time"
     )
     offset, log_start, log_end = pl.col("offset"), pl.col("log_start"), pl.col("log_end")
     asked = pl.lit(questions.replay_from_ms, dtype=pl.Int64)
     first_wanted = offset.filter(pl.col("timestamp_ms") >= asked).min()
+    # The records between two sampled ones are older than `from_ms` of the second one.
+    has_gap = (
+        pl.col("from_ms").filter((offset == first_wanted) & (offset > log_start)).min() >= asked
+    )
     # If no record is at or after the instant, the target is the log end: nothing is read again.
     bytes_wanted = pl.col("record_bytes").cast(pl.Int64).filter(offset >= first_wanted).sum()
     wanted = (
@@ -70,16 +76,26 @@ def targets(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
         # Bronze may still have records below the log start, which cannot be read again.
         .filter((offset < log_end) & (offset >= log_start.fill_null(0)))
         .group_by(PARTITION)
-        .agg(first_wanted.alias("first_wanted"), bytes_wanted.alias("bytes_wanted"))
+        .agg(
+            first_wanted.alias("first_wanted"),
+            bytes_wanted.alias("bytes_wanted"),
+            has_gap=has_gap.fill_null(value=False),
+        )
     )
+    # Of a partition with sampled times, the last record is known.
+    is_sampled = (pl.col("time") == SAMPLED).fill_null(value=False)
     known = pl.col("first_offset").is_not_null() | (log_start == log_end)
     return (
         facts.join(wanted, on=PARTITION, how="left")
-        .with_columns(target_offset=pl.coalesce("first_wanted", pl.when(known).then(log_end)))
+        .with_columns(
+            target_offset=pl.when(~pl.col("has_gap").fill_null(value=False)).then(
+                pl.coalesce("first_wanted", pl.when(known).then(log_end))
+            )
+        )
         .select(
             *PARTITION,
             "target_offset",
-            bytes_to_read=pl.when(pl.col("target_offset").is_not_null()).then(
+            bytes_to_read=pl.when(pl.col("target_offset").is_not_null() & ~is_sampled).then(
                 pl.col("bytes_wanted").fill_null(0)
             ),
         )

@@ -18,6 +18,7 @@ import polars as pl
 
 from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition, kept
+from pipeline.tables.log_ends import is_gap, time_in_gap
 from pipeline.tables.positions import in_window, positions
 from pipeline.tables.readers import standing_groups
 from pipeline.tables.standings import standings
@@ -118,21 +119,41 @@ def _waits(changes: pl.LazyFrame, passed: pl.LazyFrame, allowed_lag: int) -> pl.
 
 
 def _passed(bronze: Bronze) -> pl.LazyFrame:
-    """Return `PARTITION`, `offset`, `passed_ms`: when the log end rose above each known offset.
+    """Return `PARTITION`, `next_offset`, `passed_ms`: when the log end rose above known offsets.
 
     This is the least timestamp of the records from the offset on, since each of them put the log
-    end above it.
+    end above it. `from_ms`, `before_offset` and `before_ms` are for `time_in_gap`.
     """
-    passed_ms = pl.col("timestamp_ms").cum_min(reverse=True).over(PARTITION)
+    at_ms, passed_ms = pl.col("timestamp_ms"), pl.col("timestamp_ms").cum_min(reverse=True)
     return (
-        bronze.topic_records.filter(pl.col("timestamp_ms").is_not_null())
+        bronze.topic_records.filter(at_ms.is_not_null() | pl.col("from_ms").is_not_null())
         .sort("offset")
-        .select(*PARTITION, "offset", passed_ms=passed_ms)
+        .select(
+            *PARTITION,
+            "from_ms",
+            next_offset="offset",
+            passed_ms=passed_ms.over(PARTITION),
+            before_offset=pl.col("offset").shift(1).over(PARTITION),
+            before_ms=at_ms.shift(1).over(PARTITION),
+        )
     )
 
 
 def _joined(places: pl.LazyFrame, passed: pl.LazyFrame) -> pl.LazyFrame:
-    """Return `places` with `passed_ms` of the first known record at or above `offset`."""
-    return places.sort("offset").join_asof(
-        passed, on="offset", by=PARTITION, strategy="forward", check_sortedness=False
+    """Return `places` with `passed_ms`: when the log end rose above `offset`, if this is known."""
+    return (
+        places.sort("offset")
+        .join_asof(
+            passed,
+            left_on="offset",
+            right_on="next_offset",
+            by=PARTITION,
+            strategy="forward",
+            coalesce=False,
+            check_sortedness=False,
+        )
+        .with_columns(
+            passed_ms=pl.when(is_gap("offset")).then(time_in_gap("offset")).otherwise("passed_ms")
+        )
+        .drop("next_offset", "from_ms", "before_offset", "before_ms")
     )

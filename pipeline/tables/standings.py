@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pipeline.inputs import SAMPLED
 from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition, kept
 from pipeline.tables.positions import GROUP, positions
@@ -84,33 +85,51 @@ def partition_facts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
 
     Columns: `topic`, `partition`, `log_start`, `log_end`, `retention_ms`, `first_offset` (of the
     known records), `last_stable_offset`, `held_by`, `held_since_ms` (null for a past instant),
+    `time`, `data_end` (see `schema.PARTITION_ENDS`),
     `last_offset` and `last_timestamp_ms` (of the last record at the instant), and, for a past
     instant only, `end_at_most`: an upper bound of the log end, whose lower bound is `log_end`.
     """
     offset, timestamp_ms = pl.col("offset"), pl.col("timestamp_ms")
     then = pl.when(timestamp_ms <= questions.at_ms).then(offset) if questions.past else offset
+    from_ms = pl.col("from_ms")
     of_records = bronze.topic_records.group_by(PARTITION).agg(
         offset.min().alias("first_offset"),
         then.max().alias("last_offset"),
         timestamp_ms.get(then.arg_max()).alias("last_timestamp_ms"),
         offset.filter(timestamp_ms.is_not_null() & (offset == 0)).min().alias("began"),
         offset.filter(offset > then.max()).min().alias("next_offset"),
+        # A sampled record shows that all earlier ones were written by `from_ms`.
+        reached=(offset - 1).filter(from_ms <= questions.at_ms).max(),
     )
     ends = bronze.partition_ends.select(
         *PARTITION,
         "log_start",
         "log_end",
         "retention_ms",
+        "time",
+        "data_end",
         *(pl.lit(None).alias(name) if questions.past else pl.col(name) for name in _HOLD),
     )
+    is_sampled = (pl.col("time") == SAMPLED).fill_null(value=False)
+    first_offset = pl.when(is_sampled).then("log_start").otherwise("first_offset")
     if not questions.past:
-        return ends.join(of_records, on=PARTITION, how="left").drop("began", "next_offset")
+        end = pl.coalesce("data_end", "last_stable_offset", "log_end")
+        last_offset = pl.when(is_sampled).then(end - 1).otherwise("last_offset")
+        return (
+            ends.join(of_records, on=PARTITION, how="left")
+            .with_columns(first_offset=first_offset, last_offset=last_offset)
+            .drop("began", "next_offset", "reached")
+        )
     never_written = pl.when(pl.col("log_end") == 0).then(pl.lit(0, pl.Int64))
     return (
         ends.join(of_records, on=PARTITION, how="full", coalesce=True)
         .with_columns(
+            first_offset=first_offset,
+            last_offset=pl.max_horizontal("last_offset", "reached"),
+        )
+        .with_columns(
             end_at_most=pl.coalesce("next_offset", "log_end"),
             log_end=pl.coalesce(pl.col("last_offset") + 1, "began", never_written),
         )
-        .drop("began", "next_offset")
+        .drop("began", "next_offset", "reached")
     )

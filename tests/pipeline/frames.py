@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from pipeline import schema
-from pipeline.inputs import Bronze, of_current_topics
+from pipeline.inputs import Bronze, merged
 from pipeline.schema.arrow import polars_schema
 
 Row = Mapping[str, Any]
@@ -40,8 +40,7 @@ def bronze(**rows: Sequence[Row]) -> Bronze:
     """Return all bronze frames, with `rows` by table name; other frames are empty."""
     frames = {table.name: frame(table, rows.pop(table.name, ())) for table in schema.BRONZE}
     assert not rows, f"there is no bronze table {list(rows)}"
-    records, ends = frames["topic_records"], frames["partition_ends"]
-    return Bronze(**frames | {"topic_records": of_current_topics(records, ends)})
+    return Bronze(**merged(frames))
 
 
 def rows_of(made: pl.LazyFrame, table: schema.Table, *names: str) -> list[tuple[Any, ...]]:

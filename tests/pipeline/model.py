@@ -415,6 +415,7 @@ class Model:
                 "lost": one.lost,
                 "state": one.state,
                 "oldest_unread_age_ms": oldest,
+                "oldest_unread_age_error_ms": None if oldest is None else 0,
                 "interpolated_age_ms": between,
                 "interpolation": kind,
                 "commit_delay_p50_ms": percentile(delays, 0.5) if delays else None,

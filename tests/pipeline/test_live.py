@@ -6,18 +6,23 @@ to the members of the script.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import confluent_kafka
 import kafka
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.errors import KafkaError, TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 from pyspark.sql import SparkSession
 
 from pipeline import schema
 from pipeline.bronze import read_offsets_log, read_the_rest
-from pipeline.inputs import Questions
+from pipeline.inputs import EXACT, NO_TIMES, SAMPLED, Questions
 from pipeline.progress import silent
 from pipeline.run import make_tables, run_batch
 from pipeline.sources.kafka import BrokerSource
@@ -164,3 +169,103 @@ def test_a_topic_that_is_created_again_shorter(
     admin.delete_topics(["again"])
     assert lag_of(12, 5) == (12, 7)
     admin.close()
+
+
+STEADY, TOLD = "steady", "told"
+STEADY_RECORDS = 3000
+
+
+def write_and_commit(bootstrap: str, now_ms: int) -> None:
+    """Write `STEADY_RECORDS` records of the last half hour, and a transaction of five records.
+
+    Group `behind` has read 400 records, `done` all of them, `marked` all up to the marker.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic(STEADY, 1, 1), NewTopic(TOLD, 1, 1)]).values():
+        future.result()
+    settings = {"bootstrap.servers": bootstrap, "compression.type": "lz4", "linger.ms": 50}
+    producer = confluent_kafka.Producer(settings)
+    for number in range(STEADY_RECORDS):
+        at_ms = now_ms - 1_800_000 + number * 1_800_000 // STEADY_RECORDS
+        producer.produce(STEADY, b"v" * 500, partition=0, timestamp=at_ms)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    teller = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
+    teller.init_transactions(30)
+    teller.begin_transaction()
+    for _ in range(5):
+        teller.produce(TOLD, b"v", partition=0, timestamp=now_ms - 900_000)
+    teller.commit_transaction(30)
+    for group, topic, offset in (
+        ("behind", STEADY, 400),
+        ("done", STEADY, STEADY_RECORDS),
+        ("marked", TOLD, 5),
+    ):
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        place = confluent_kafka.TopicPartition(topic, 0, offset)
+        wait_for(partial(_commits, consumer, place), "the commit", 60, 0.5)
+        consumer.close()
+
+
+def _commits(consumer: confluent_kafka.Consumer, place: confluent_kafka.TopicPartition) -> bool:
+    try:
+        consumer.commit(offsets=[place], asynchronous=False)
+    except confluent_kafka.KafkaException:
+        return False
+    return True
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("broker", ["ours", pytest.param("theirs", marks=pytest.mark.nightly)])
+@pytest.mark.real_time
+def test_sampled_times_tell_what_all_records_tell(
+    broker: str, connector: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Lags and verdicts are equal, ages within their errors, for a hundredth of the bytes.
+
+    A second run asks for less. Without times, lag is known and ages are not.
+    """
+    bootstrap = request.getfixturevalue(broker)
+    now_ms = time.time_ns() // 1_000_000
+    write_and_commit(bootstrap, now_ms)
+    made, read = {}, {}
+    for name in (EXACT, SAMPLED, "again", NO_TIMES):
+        store = Store(connector, str(tmp_path / (SAMPLED if name == "again" else name)))
+        mode = SAMPLED if name == "again" else name
+        source = BrokerSource(connector, bootstrap)
+        asked = Questions(now_ms + 1_000_000)
+        run_batch(source, store, partial(replace, asked), None, silent, mode)
+        assert source.notes() == []
+        made[name] = {
+            table.name: {
+                row["group"]: row
+                for row in plain_rows(read_table(store, table), table)
+                if row["topic"] is not None
+            }
+            for table in (schema.LAG, schema.STATUS, schema.RATES)
+        }
+        read[name] = store.reads
+    for name in (SAMPLED, "again", NO_TIMES):
+        for group, wanted in made[EXACT]["lag"].items():
+            row = made[name]["lag"][group]
+            for column in ("lag", "state", "log_end", "committed_offset"):
+                assert row[column] == wanted[column], (name, group, column)
+    for name in (SAMPLED, "again"):
+        for group, wanted in made[EXACT]["lag"].items():
+            row = made[name]["lag"][group]
+            error_ms = abs(row["oldest_unread_age_ms"] - wanted["oldest_unread_age_ms"])
+            assert error_ms <= row["oldest_unread_age_error_ms"] == 0, (name, group)
+            verdicts = (made[EXACT]["status"][group], made[name]["status"][group])
+            assert len({(row["status"], row["rule"]) for row in verdicts}) == 1, verdicts
+            paces = [made[one]["rates"][group]["produced_per_second"] for one in (EXACT, name)]
+            assert paces[1] == pytest.approx(paces[0], rel=0.01)
+    assert {group: row["status"] for group, row in made[SAMPLED]["status"].items()} == {
+        "behind": "STOP", "done": "OK", "marked": "OK",
+    }  # fmt: skip
+    assert made[NO_TIMES]["lag"]["behind"]["oldest_unread_age_ms"] is None
+    assert made[NO_TIMES]["status"]["behind"]["status"] == "STOP"
+    of_topics = {name: reads.size_bytes - read[NO_TIMES].size_bytes for name, reads in read.items()}
+    assert of_topics[EXACT] >= STEADY_RECORDS * 500
+    assert of_topics[SAMPLED] * 20 < of_topics[EXACT]
+    assert 0 < read["again"].requests < read[SAMPLED].requests < 60
+    assert read[NO_TIMES].requests == read[EXACT].requests == 0

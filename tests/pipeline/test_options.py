@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.command import main
-from pipeline.options import count, duration_ms, instant_ms, parser, questions_of, regex
+from pipeline.options import count, duration_ms, instant_ms, parser, questions_of, regex, time_of
 from pipeline.sources.jars import connector_settings
 from pipeline.sources.source import InputError
 from pipeline.sources.spark_progress import read_progress
@@ -80,6 +80,22 @@ def test_an_input_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_broker_is_an_input(name: str) -> None:
     """A broker is given by `--bootstrap-server`, or `--bootstrap` for short."""
     assert parser().parse_args(["run", name, "b:1", "--out", "o"]).bootstrap == "b:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "time"),
+    [
+        (["--bootstrap-server", "b:1"], "sampled"),
+        (["--log-dir", "d"], "exact"),
+        (["--log-dir", "d", "--time", "sampled"], "sampled"),
+        (["--bootstrap-server", "b:1", "--time", "none"], "none"),
+    ],
+)
+def test_times_are_sampled_by_default_where_records_come_over_a_network(
+    words: list[str], time: str
+) -> None:
+    """The default of `--time` is `sampled` for a broker, and `exact` for files."""
+    assert time_of(parser().parse_args(["run", *words, "--out", "o"])) == time
 
 
 def test_jars_that_are_not_there_are_named(tmp_path: Path) -> None:

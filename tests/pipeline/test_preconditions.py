@@ -95,6 +95,9 @@ def test_files_that_options_name_are_there(
     out = str(tmp_path / "out")
     said = error_of(capsys, "--parquet", str(tmp_path), "--out", out)
     assert said.endswith(f"--parquet {tmp_path}: there is no bronze of an earlier run")
+    (tmp_path / "bronze").mkdir()
+    said = error_of(capsys, "--parquet", str(tmp_path), "--time", "none", "--out", out)
+    assert said.endswith("--time goes with --bootstrap-server or --log-dir, not --parquet")
     said = error_of(capsys, "--bootstrap-server", "b:1", "--client-config", out, "--out", out)
     assert said.endswith(f"--client-config {out}: No such file or directory")
 

@@ -265,7 +265,7 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     data = next(one for one in every if one.on.startswith("each topic"))
     secured.grant([one for one in every if one != data] + [data._replace(operation="Describe")])
     words = ["--bootstrap-server", secured.bootstrap, "--client-config", str(secured.client_config)]
-    assert main(["run", *words, "--out", str(tmp_path / "unread")]) == 1
+    assert main(["run", *words, "--time", "exact", "--out", str(tmp_path / "unread")]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.endswith(
         f"--bootstrap-server {secured.bootstrap}: TopicAuthorizationException: Not authorized to"

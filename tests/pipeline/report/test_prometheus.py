@@ -58,8 +58,13 @@ def parse(text: str) -> Samples:
 
 
 def sample(found: Samples, name: str, **labels: str) -> float | None:
-    """Return the value of a series; None if it does not exist."""
+    """Return the value of a series of the cluster `C-ID`; None if it does not exist."""
+    labels = {"cluster_name": "C-ID", **labels}
     return found.get((name, tuple(sorted(labels.items()))))
+
+
+NO_OWNER = {"member_host": "", "consumer_id": "", "client_id": ""}
+OWNER = {"member_host": "/10.0.0.2", "consumer_id": "m-2", "client_id": "app"}
 
 
 @pytest.fixture
@@ -81,6 +86,26 @@ def tables(tmp_path: Path) -> Path:
             {**odd, **ends, "partition": 1, "state": "NO_COMMIT"},
         ],
     )
+    write(tmp_path, "tables", schema.COVERAGE, [{"at_ms": AT_MS, "cluster_id": "C-ID"}])
+    orders = {"assigned": [{"topic": "orders", "partitions": [0]}], "client_id": "app"}
+    # The first generation of billing and the only one of the odd group are over.
+    made = [("billing", 1, "generation"), ("billing", 2, "generation"), (ODD, 3, "generation"),
+            (ODD, 4, "empty")]  # fmt: skip
+    write(
+        tmp_path,
+        "tables",
+        schema.GROUP_GENERATIONS,
+        [{"group": group, "log_offset": offset, "event": event} for group, offset, event in made],
+    )
+    write(
+        tmp_path,
+        "tables",
+        schema.GROUP_MEMBERS,
+        [
+            {**orders, "group": group, "log_offset": offset, "member_id": f"m-{offset}",
+             "client_host": f"/10.0.0.{offset}"} for group, offset, event in made[:3]
+        ],
+    )  # fmt: skip
     status = {"group": "billing", "status": "WARN", "members": 2}
     write(tmp_path, "tables", schema.STATUS, [status, {**place, "status": "WARN"}])
     return tmp_path
@@ -92,10 +117,15 @@ def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> No
     export(Output(tables), target)
     found = parse(target.read_text(encoding="utf-8"))
     lag = "kafka_consumergroup_group_lag"
-    assert sample(found, lag, group="billing", topic="orders", partition="0") == 10
-    assert sample(found, f"{lag}_seconds", group="billing", topic="orders", partition="0") == 1.5
-    assert sample(found, lag, group=ODD, topic="orders", partition="0") == 0
-    assert sample(found, lag, group=ODD, topic="orders", partition="1") is None
+    billing = {"group": "billing", "topic": "orders", "partition": "0", **OWNER}
+    odd = {"group": ODD, "topic": "orders", **NO_OWNER}
+    assert sample(found, lag, **billing) == 10
+    assert sample(found, f"{lag}_seconds", **billing) == 1.5
+    assert sample(found, "kafka_consumergroup_group_offset", **billing) == 90
+    assert sample(found, lag, **odd, partition="0") == 0
+    assert sample(found, lag, **odd, partition="1") is None
+    topic = "kafka_consumergroup_group_topic_sum_lag"
+    assert sample(found, topic, group="billing", topic="orders") == 10
     assert sample(found, "kafka_consumergroup_group_sum_lag", group="billing") == 10
     assert sample(found, "kafka_consumergroup_group_max_lag_seconds", group=ODD) == 0
     assert sample(found, "kafka_partition_latest_offset", topic="orders", partition="1") == 100
@@ -106,6 +136,28 @@ def test_every_series_is_what_the_tables_say(tables: Path, tmp_path: Path) -> No
     assert sample(found, "coordinator_pipeline_instant_seconds") == AT_MS / 1000
     assert [path.name for path in tmp_path.glob("*lag*.p*")] == ["lag.prom"]
     assert all(name.startswith(("kafka_", "coordinator_")) for name, _ in found)
+    assert {dict(labels)["cluster_name"] for _, labels in found} == {"C-ID"}
+    assert (
+        LAG_EXPORTER.items()
+        <= {name: tuple(label for label, _ in labels) for name, labels in found}.items()
+    )
+
+
+_OF_PARTITION = ("cluster_name", "partition", "topic")
+_OF_READER = ("client_id", "cluster_name", "consumer_id", "group", "member_host", "partition",
+              "topic")  # fmt: skip
+LAG_EXPORTER = {
+    "kafka_partition_earliest_offset": _OF_PARTITION,
+    "kafka_partition_latest_offset": _OF_PARTITION,
+    "kafka_consumergroup_group_offset": _OF_READER,
+    "kafka_consumergroup_group_lag": _OF_READER,
+    "kafka_consumergroup_group_lag_seconds": _OF_READER,
+    "kafka_consumergroup_group_max_lag": ("cluster_name", "group"),
+    "kafka_consumergroup_group_max_lag_seconds": ("cluster_name", "group"),
+    "kafka_consumergroup_group_sum_lag": ("cluster_name", "group"),
+    "kafka_consumergroup_group_topic_sum_lag": ("cluster_name", "group", "topic"),
+}
+"""The metrics of kafka-lag-exporter with their labels."""
 
 
 def test_a_run_that_cannot_be_written_leaves_the_file_of_the_run_before(
@@ -135,7 +187,8 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     """`report --prometheus` writes the metrics file, including forecasts and abandoned groups."""
     target = tmp_path / "state.prom"
     out = scene(tmp_path / "out")
-    assert main(["report", "--out", str(out), "--prometheus", str(target)]) == 0
+    words = ["--prometheus", str(target), "--cluster-name", "C-ID"]
+    assert main(["report", "--out", str(out), *words]) == 0
     assert f"metrics: {target}" in capsys.readouterr().out
     found = parse(target.read_text(encoding="utf-8"))
     place = {"group": "stopped", "topic": "orders", "partition": "0"}

@@ -206,6 +206,30 @@ def test_the_chart_of_a_group_behind_an_open_transaction_rises(tmp_path: Path) -
     assert line.lags[-1] == 1000
 
 
+def test_the_chart_of_sampled_times_rises_evenly(tmp_path: Path) -> None:
+    """Between two records whose times were sampled, the log end rises evenly; pauses are flat."""
+    out = scene(tmp_path)
+    for table in (schema.TOPIC_RECORDS, schema.OFFSETS_LOG):
+        shutil.rmtree(out / "bronze" / table.name)
+    place = {"topic": "orders", "partition": 0, "topic_id": "ID"}
+    write(out, "bronze", schema.PARTITION_ENDS, [{**place, "log_start": 0, "log_end": 1100}])
+    points = ((0, 60, 60), (100, 40, 20), (1100, 0, None))
+    sampled = [
+        {**place, "offset": offset, "from_ms": ago(begin),
+         "timestamp_ms": None if until is None else ago(until)} for offset, begin, until in points
+    ]  # fmt: skip
+    write(out, "bronze", schema.OFFSET_TIMES, sampled)
+    write(out, "bronze", schema.OFFSETS_LOG, [commit("healthy", ago(60), 1, "orders-0", 0)])
+    (line,) = find(Output(out)).lines
+
+    def lag(minutes: int) -> int:
+        times = line.times_ms
+        return line.lags[min(range(len(times)), key=lambda at: abs(times[at] - ago(minutes)))]
+
+    assert [abs(lag(50) - 50) < 10, lag(30), abs(lag(10) - 600) < 60] == [True, 100, True]
+    assert line.lags[:-1] == sorted(line.lags[:-1])  # the last point is the lag of `status`
+
+
 def test_every_group_is_in_a_table_with_its_lag_in_time(tmp_path: Path) -> None:
     """Each of a thousand healthy groups has a row with lag, age, rate, members and partitions."""
     out = scene(tmp_path)
@@ -299,7 +323,9 @@ def test_a_cluster_without_a_group_has_a_report(
     assert report("--out", str(tmp_path), "--alert", "--prometheus", str(metrics)) == 0
     assert "0 groups, 0 in error" in capsys.readouterr().out
     assert "No group has a verdict." in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "coordinator_pipeline_instant_seconds 1.7723736e+09" in metrics.read_text()
+    assert (
+        'coordinator_pipeline_instant_seconds{cluster_name=""} 1.7723736e+09' in metrics.read_text()
+    )
 
 
 def test_groups_that_cannot_be_judged_yet_are_counted(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 
 from pipeline import schema
-from pipeline.sources.admin import ClusterAdmin, ClusterError, Place, TopicFacts
+from pipeline.sources.admin import ClusterAdmin, ClusterError, TopicFacts
 from pipeline.sources.kafka import BrokerSource
 from pipeline.sources.logdir import OFFSETS_TOPIC
+from pipeline.sources.sampling import Place
 from pipeline.sources.source import InputError, is_outage
 
 PLACES = [("t", 0), ("t", 1), ("gone", 0)]

@@ -47,7 +47,9 @@ def row(
     offset, at = position or (None, None)
     key = (group, topic, partition, source)
     committed_ms = None if at is None else AT_MS + at
-    return (*key, AT_MS, offset, committed_ms, *log, *records_behind, *ages, *delays)
+    error = None if ages[0] is None else 0  # all records are known
+    times = (ages[0], error, *ages[1:])
+    return (*key, AT_MS, offset, committed_ms, *log, *records_behind, *times, *delays)
 
 
 # Topic `delayed` has records 0 to 9. The first was written ten seconds before the instant, and one

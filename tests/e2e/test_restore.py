@@ -415,8 +415,9 @@ def test_a_stop_during_a_restore_leaves_complete_data(tmp_path: Path) -> None:
             time.sleep(random.random() / 2)
             broker.stop()
             thread.join()
-            assert not list(data.glob("restore.*"))
+            assert {path.name for path in data.glob("restore.*")} <= {REPLACED}
             broker.start()
+            wait_for(lambda: not list(data.glob("restore.*")), "the end of the replaced data")
             end_offset = broker.api.topics_show("orders")["partitions"][0]["end_offset"]
             assert end_offset in (1, 2)
             assert len(broker.consume("orders", end_offset)) == end_offset
@@ -476,7 +477,7 @@ def test_a_restore_whose_request_ends_owns_the_staged_data(
         served = served_cluster(tmp_path)
         await served.listen()
         state = SimpleNamespace(served=served, restoring=None)
-        request: Any = SimpleNamespace(state=state, cluster=served.cluster)
+        request: Any = SimpleNamespace(state=state, cluster=served.cluster, asker={})
         async with served.cluster.changing:
             asking = asyncio.create_task(snapshots.restore(request))
             while not (tmp_path / STAGED).exists():

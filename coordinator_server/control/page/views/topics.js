@@ -27,8 +27,10 @@ const partitionsOf = ({ partitions }) => {
   return count(partitions.length) + (offline ? `, ${count(offline)} offline` : "");
 };
 
-const leaderOf = ({ leader, error }) =>
-  error === undefined && leader >= 0 ? `broker ${leader}` : ["offline", error].filter(Boolean).join(": ");
+const leaderOf = ({ leader, error }) => {
+  if (error !== undefined) return `offline: ${error}`;
+  return leader < 0 ? "offline" : `broker ${leader}`;
+};
 
 export const topics = {
   title: () => "Topics",

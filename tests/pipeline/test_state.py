@@ -54,9 +54,10 @@ def write_log(log: Path, begin: int, end: int, topic_id: int) -> int:
 
 
 def tables(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of all tables and of `coverage`."""
+    """Return the rows of all tables and of `coverage`, without the bytes that a run has read."""
     made = {table.name: plain_rows(read_table(store, table), table) for table in schema.TABLES}
-    return made | {"coverage": plain_rows(read_table(store, schema.COVERAGE), schema.COVERAGE)}
+    coverage = plain_rows(read_table(store, schema.COVERAGE), schema.COVERAGE)
+    return made | {"coverage": [{**row, "bytes_read": None} for row in coverage]}
 
 
 def dies(*_: object) -> None:

@@ -41,6 +41,7 @@ PRELOADED = {
     "coordinator_server": _BROKER,
     "tests.e2e": _BROKER,
     "tests.clients": ("kafka", "aiokafka", "confluent_kafka"),
+    "tests.faults": ("confluent_kafka",),
 }
 """Modules and packages that are imported before the fork, by the package of the command."""
 

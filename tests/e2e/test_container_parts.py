@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_server.container.healthcheck import ask
+from tests import forked
 from tests.e2e.commands import check
 from tests.support import ROOT, Broker, free_port, wait_for
 
@@ -139,14 +140,10 @@ def test_the_entry_point_serves_and_stops(tmp_path: Path) -> None:
 
 def test_the_entry_point_names_a_bad_value() -> None:
     """An invalid variable ends the entry point with one line and exit code 2."""
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-m", "coordinator_server.container.entrypoint"],
-        cwd=ROOT,
         env={**os.environ, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://0.0.0.0:9092"},
-        capture_output=True,
-        text=True,
         timeout=30,
-        check=False,
     )
     assert done.returncode == 2
     assert done.stderr == (
@@ -160,12 +157,10 @@ def test_the_entry_point_runs_other_programs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "coordinator_server.container.entrypoint"]
     environment = {**os.environ, "KAFKA_LISTENERS": "nonsense"}
     script = ["sh", "-c", "echo $KAFKA_LISTENERS; exit 7"]
-    done = subprocess.run(
-        [*command, *script], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    done = forked.run([*command, *script], env=environment)
     assert (done.returncode, done.stdout) == (7, "nonsense\n")
     missing = [*command, str(tmp_path / "missing")]
-    done = subprocess.run(missing, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = forked.run(missing)
     assert done.returncode == 127
     assert done.stderr == f"coordinator-server: {tmp_path}/missing: No such file or directory\n"
 
@@ -185,5 +180,5 @@ def test_zookeeper_is_a_port_that_opens(tmp_path: Path) -> None:
         finally:
             process.kill()
     properties.write_text("clientPort=x")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = forked.run(command)
     assert (done.returncode, done.stderr.startswith("zookeeper-server-start: ")) == (1, True)

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from cryptography import x509
 
 from coordinator_server.config.properties import parse_properties
+from tests import forked
 from tests.support import ROOT, Serve, free_port
 
 SECONDS = 30
@@ -166,9 +167,7 @@ def test_by_a_variable(tmp_path: Path) -> None:
     with Serve("--ephemeral", environment=variables, listener=None) as broker:
         assert topics(config_of(broker, tmp_path, "alice")) == set()
         check = [sys.executable, "-m", "coordinator_server.container.healthcheck"]
-        done = subprocess.run(
-            check, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, check=False
-        )
+        done = forked.run(check, env={**os.environ, **variables})
         assert done.returncode == 0, done.stderr
 
 

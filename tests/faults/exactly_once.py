@@ -26,6 +26,7 @@ import confluent_kafka
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests import forked
 from tests.support import ROOT, Broker, free_port
 
 FIRST_ID = 1  # the broker id of the first broker
@@ -164,7 +165,7 @@ class Fire:
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tests.faults.pipeline_worker"]
-        return subprocess.Popen(
+        return forked.start(
             [*command, self.bootstrap, f"pipeline-{number}"], cwd=ROOT, stderr=self._log
         )
 

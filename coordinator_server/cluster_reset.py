@@ -54,10 +54,10 @@ async def reset(
         run_all(cluster.dynamic_configs.clear())
         cluster.security.forget()
         cluster.journal.forget()
-        cluster.shared.faults.reset()
         LOG.reset_level()
         cluster.topics.create_initial()
         _reset_clocks(cluster.shared.clocks, cluster.topics)
+        cluster.shared.faults.reset()
         await asyncio.gather(*[server.disconnect() for server in former])
         if cluster.shared.counts is not None:
             await asyncio.sleep(0)  # one event loop iteration, in which the aborted connections end

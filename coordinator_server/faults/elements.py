@@ -6,8 +6,9 @@ out of a request, so that the handler serves the rest. `merged` adds their error
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocol.apis.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -41,7 +42,7 @@ _ARRAYS = {
 
 _NAMES = {
     TOPIC: ("name", "topic", "topic_name"),
-    PARTITION: ("partition_index", "index", "partition"),
+    PARTITION: ("partition_index", "index", "partition", "partition_id"),
     GROUP: ("group_id", "key"),
     MEMBER: ("member_id",),
     TRANSACTION: ("transactional_id", "v3_and_below_transactional_id"),
@@ -50,8 +51,8 @@ _NAMES = {
 
 _IDENTITY = (*(name for names in _NAMES.values() for name in names), "topic_id")
 
-Selection = dict[str, "str | int"]
-"""The named elements by kind: a pattern with `*` and `?`, or the number of a partition."""
+Selection = dict[str, "re.Pattern[str] | int"]
+"""The named elements by kind: a pattern, or the number of a partition."""
 
 TopicName = Callable[[bytes], str | None]
 """Return the name of the topic with an id."""
@@ -67,10 +68,15 @@ class Parts(NamedTuple):
     taken: Message | None
 
 
-def matches(wanted: str | int, value: object) -> bool:
+def pattern(text: str) -> re.Pattern[str]:
+    """Return a pattern for whole values, in which `*` and `?` match any characters."""
+    return re.compile(translate(re.sub(r"\*+", "*", text).replace("[", "[[]")))
+
+
+def matches(wanted: re.Pattern[str] | int, value: object) -> bool:
     """Return whether a name matches a pattern, or a number is the wanted number."""
-    if isinstance(wanted, str):
-        return isinstance(value, str) and fnmatchcase(value, wanted)
+    if isinstance(wanted, re.Pattern):
+        return isinstance(value, str) and wanted.match(value) is not None
     return value == wanted
 
 
@@ -188,11 +194,11 @@ def merged(response: Message, errors: Message, version: int) -> Computation[Mess
         entries = list(getattr(copy, field.name) or ())
         places = {}
         for place, entry in enumerate(entries):
-            places[_key(entry)] = place
+            places[_key(entry, version)] = place
             yield
         for entry in added:
             yield
-            place = places.get(_key(entry), -1)
+            place = places.get(_key(entry, version), -1)
             if place < 0:
                 entries.append(entry)
             elif _has_entries(entry):
@@ -278,8 +284,15 @@ def corrupted_partition(partition: PartitionData) -> PartitionData | None:
     return copy
 
 
-def _key(entry: Message) -> tuple[object, ...]:
-    return tuple(getattr(entry, name, None) for name in _IDENTITY)
+def _key(entry: Message, version: int) -> tuple[object, ...]:
+    """Return the values that identify an element of a response."""
+    key = tuple(
+        getattr(entry, field.name)
+        for field in entry.FIELDS
+        if field.name in _IDENTITY and field.in_version(version)
+    )
+    assert key, f"{type(entry).__name__} has no name"
+    return key
 
 
 def _has_entries(entry: Message) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from coordinator_server.net.dispatch import Handler
     from protocol.registry import ApiSpec
 
-MOST_RULES = 1_000
+MOST_RULES = 100
 
 
 class Follower(Protocol):
@@ -63,7 +63,7 @@ class Faults:
         self._last_number += 1
         self._rules[rule.number] = rule
         LOG.emit("fault.added", rule=rule.number, fault=str(rule.document))
-        self._changed()
+        self.changed()
         return rule
 
     def remove(self, number: int) -> FaultRule | None:
@@ -72,7 +72,7 @@ class Faults:
         if rule is not None:
             rule.is_over = True
             LOG.emit("fault.removed", rule=number, injected=rule.taken)
-            self._changed()
+            self.changed()
         return rule
 
     def clear(self) -> None:
@@ -86,7 +86,8 @@ class Faults:
         for document in self._initial:
             self.add(document)
 
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Bind the APIs of all brokers anew, after a rule was added or removed, or has ended."""
         for follower in tuple(self.followers):
             follower.bind_anew()
 
@@ -94,7 +95,10 @@ class Faults:
         self, spec: ApiSpec, version: int, handle: Handler[Any], new_call: Callable[..., Call]
     ) -> tuple[Handler[Any], Callable[..., Call]]:
         """Return the handler and the calls of an API, which follow the rules for the API."""
-        rules = [rule for rule in self if not rule.is_over and rule.applies_to(spec, version)]
+        now_ms = self.clock.now_ms()
+        rules = [
+            rule for rule in self if not rule.has_ended(now_ms) and rule.applies_to(spec, version)
+        ]
         if not rules:
             return handle, new_call
         from coordinator_server.faults.faulty_call import faulty

@@ -18,6 +18,7 @@ from coordinator_server.faults.elements import (
 from coordinator_server.faults.rule import AFTER, BEFORE, TakenFault
 from coordinator_server.net.call import Call
 from coordinator_server.net.error_response import Failure, error_response_steps
+from protocol.schema import dispose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,29 +115,34 @@ class _Faulty(Call):
     def _changed(self, response: Message, plan: _Plan) -> Computation[Message]:
         """Return the response with the errors and the throttle time of the plan, in steps."""
         version = self.api_version
+        now_ms = self.faults.clock.now_ms()
         for rule in plan.fetch_rules:
+            if rule.has_ended(now_ms):
+                continue
             change: Callable[[PartitionData], PartitionData | None] = corrupted_partition
             if rule.error is not None:
                 change = partial(failed_partition, error=rule.error)
             changed = yield from with_changed_partitions(
                 cast("FetchResponse", response), rule.selection, self.topic_name, change
             )
-            if changed is not None:
+            if changed is not None and rule.is_due(now_ms):
                 response = changed
                 _report(self.faults, self, rule, ["corrupt" if rule.corrupts else "error"])
         if plan.errors is not None:
             response = yield from merged(response, plan.errors, version)
         if plan.throttle_ms and hasattr(response, "throttle_time_ms"):
             response = response.copy()
-            response.throttle_time_ms = plan.throttle_ms
+            response.throttle_time_ms = max(response.throttle_time_ms, plan.throttle_ms)
         return response
 
     def reply_nothing(self) -> None:
         """End the request without a response, or close the connection as the plan says."""
         plan, self.plan = self.plan, None
-        super().reply_nothing()
+        if plan is not None and plan.throttle_ms:
+            self.connection.mute(plan.throttle_ms)
         if plan is not None and (plan.drop == AFTER or plan.errors is not None):
-            self.connection.close()
+            self.connection.close()  # before the next request of the connection is handled
+        super().reply_nothing()
 
 
 class _FaultyWire:
@@ -166,6 +172,7 @@ class _FaultyWire:
             connection.close()
         elif self._plan.is_cut:
             response = prefix + (b"".join(body) if isinstance(body, list) else body)
+            connection.hold()  # the next request of the connection is not handled
             connection.answer(response[: len(response) // 2], b"")
             connection.close()
         else:
@@ -205,8 +212,15 @@ def _topic_names(broker: Any) -> TopicName:
 
 def _resume(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> None:
     """Serve a delayed request, unless the client has disconnected."""
-    if not call.connection.closed:
+    if call.connection.closed:
+        call.run(_dispose(call))
+    else:
         call.run(_serve(broker, call, plan, handle))
+
+
+def _dispose(call: Call) -> Steps:
+    """Free a request that is not served, in steps."""
+    yield from dispose(call.request)
 
 
 def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Steps:
@@ -214,6 +228,7 @@ def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Ste
     call.plan = plan
     if plan.drop == BEFORE:
         call.connection.close()
+        yield from dispose(call.request)
     elif plan.kept is not None:
         call.request = plan.kept
         steps = handle(broker, call, plan.kept)
@@ -221,8 +236,8 @@ def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Ste
             yield from steps
     elif getattr(call.request, "acks", None) == 0:
         # As Kafka does: the producer expects no response, so an error closes the connection.
-        call.reply_nothing()
         call.connection.close()
+        call.reply_nothing()
     elif plan.refusal is not None:
         assert plan.refusal.error is not None, "a rule without an error refuses"
         call.refuse(plan.refusal.error, plan.refusal.message)
@@ -240,43 +255,49 @@ def _plan(
     for rule in rules:
         if rule.is_over or not rule.matches_caller(call):
             continue
-        changes_response = rule.corrupts or (
-            rule.error is not None and call.api_name == "Fetch" and bool(rule.selection)
-        )
+        yield
+        if call.api_name == "Fetch" and rule.changes_fetched:
+            plan.fetch_rules.append(rule)  # whether it takes effect depends on the response
+            continue
         parts = Parts(None, request)
-        if rule.selection and not changes_response:
+        if rule.selection:
             parts = yield from split(request, call.api_version, rule.selection, call.topic_name)
         if parts.taken is None or not rule.is_due(faults.clock.now_ms()):
             continue
         decided = plan.add(rule)
-        if changes_response:
-            plan.fetch_rules.append(rule)
-        elif rule.error is not None and (yield from _refuse(plan, call, rule)):
-            decided.append("error")
+        if rule.error is not None:
+            if plan.kept is not request:
+                parts = yield from _parts_left(plan, call, rule)
+            if parts.taken is not None and (yield from _refuse(plan, call, rule, parts)):
+                decided.append("error")
         if decided:
             _report(faults, call, rule, decided)
     return plan
 
 
-def _refuse(plan: _Plan, call: _Faulty, rule: FaultRule) -> Computation[bool]:
-    """Take the elements that a rule refuses out of the plan; return whether there are any."""
+def _parts_left(plan: _Plan, call: _Faulty, rule: FaultRule) -> Computation[Parts]:
+    """Return what a rule takes from the elements that no earlier rule has refused."""
     if plan.kept is None:
-        return False
-    version = call.api_version
-    parts = yield from split(plan.kept, version, rule.selection, call.topic_name)
-    if parts.taken is None:
-        return False
+        return Parts(None, None)
+    return (yield from split(plan.kept, call.api_version, rule.selection, call.topic_name))
+
+
+def _refuse(plan: _Plan, call: _Faulty, rule: FaultRule, parts: Parts) -> Computation[bool]:
+    """Refuse the elements that a rule takes, or the whole request; return True."""
     assert rule.error is not None, "the rule has no error"
-    if parts.taken is plan.kept:
+    assert parts.taken is not None, "the rule takes nothing"
+    version = call.api_version
+    errors: Message | None = None
+    if parts.taken is not plan.kept:
+        errors = yield from error_response_steps(
+            call.response_type, parts.taken, version, Failure(rule.error, rule.message)
+        )
+    if errors is not None:
+        yield from clear_outer_errors(errors)
+    if errors is None or getattr(errors, "error_code", False):
+        # The response has no place for errors of single elements.
         plan.kept, plan.refusal = None, rule
         return True
-    errors = yield from error_response_steps(
-        call.response_type, parts.taken, version, Failure(rule.error, rule.message)
-    )
-    if errors is None:
-        plan.kept, plan.refusal = None, rule
-        return True
-    yield from clear_outer_errors(errors)
     plan.errors = (
         errors if plan.errors is None else (yield from merged(plan.errors, errors, version))
     )
@@ -287,6 +308,8 @@ def _refuse(plan: _Plan, call: _Faulty, rule: FaultRule) -> Computation[bool]:
 def _report(faults: Faults, call: Call, rule: FaultRule, actions: list[str]) -> None:
     """Count a fault, and tell the log and the listeners."""
     rule.count()
+    if rule.is_over:
+        faults.changed()  # the API is served as without the rule
     taken = TakenFault(
         rule.number,
         ", ".join(actions),

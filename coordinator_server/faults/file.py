@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from coordinator_server.faults.faults import MOST_RULES
 from coordinator_server.faults.rule import FaultError, FaultRule
 
 
@@ -22,6 +23,8 @@ def read_rules(path: str) -> list[dict[str, Any]]:
     rules = content.get("faults") if isinstance(content, dict) and len(content) == 1 else content
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         raise FaultError(f"{path} is not a list of rules called faults")
+    if len(rules) > MOST_RULES:
+        raise FaultError(f"{path} has {len(rules)} rules, the limit is {MOST_RULES}")
     for number, rule in enumerate(rules, 1):
         try:
             FaultRule(number, rule, 0)
@@ -46,6 +49,8 @@ def _content(path: str, text: str) -> object:
             return _yaml(yaml, text)
     except ImportError as error:
         raise FaultError(f"{path}: YAML needs PyYAML; TOML and JSON need no package") from error
+    except RecursionError as error:
+        raise FaultError(f"{path} is nested too deeply") from error
     except ValueError as error:  # json.JSONDecodeError, tomllib.TOMLDecodeError
         raise FaultError(f"{path} is not valid: {error}") from error
     raise FaultError(f"{path} ends in none of .yaml, .json, .toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from random import Random
@@ -16,10 +17,12 @@ from coordinator_server.faults.elements import (
     TRANSACTION,
     element_kinds,
     matches,
+    pattern,
 )
 from coordinator_server.faults.possible_errors import possible_errors
 from protocol.errors import ErrorCode
 from protocol.registry import SPEC_BY_NAME
+from storage.config_def import INT_MAX
 
 if TYPE_CHECKING:
     from coordinator_server.net.call import Call
@@ -27,10 +30,14 @@ if TYPE_CHECKING:
 
 BEFORE, AFTER = "before", "after"
 MOST_MS = 24 * 3600 * 1000
+_MOST_TEXT, _MOST_MESSAGE = 250, 1_000
+"""Limits of the characters of patterns and of error messages."""
+
 
 _CALLER_FIELDS = ("client_id", "principal", "listener")
-_TEXT, _NUMBER, _CHANCE, _FLAG, _APIS, _VERSIONS, _ERROR, _DROP = (
+_TEXT, _MESSAGE, _NUMBER, _CHANCE, _FLAG, _APIS, _VERSIONS, _ERROR, _DROP = (
     "text",
+    "message",
     "number",
     "chance",
     "flag",
@@ -43,7 +50,8 @@ _TEXT, _NUMBER, _CHANCE, _FLAG, _APIS, _VERSIONS, _ERROR, _DROP = (
 FIELDS: Mapping[str, str] = {
     "api": _APIS,
     "version": _VERSIONS,
-    **dict.fromkeys((*_CALLER_FIELDS, GROUP, MEMBER, TRANSACTION, TOPIC, "message"), _TEXT),
+    **dict.fromkeys((*_CALLER_FIELDS, GROUP, MEMBER, TRANSACTION, TOPIC), _TEXT),
+    "message": _MESSAGE,
     **dict.fromkeys((PARTITION, "times", "skip", "seed", "for_ms"), _NUMBER),
     **dict.fromkeys(("delay_ms", "late_ms", "jitter_ms", "throttle_ms"), _NUMBER),
     "probability": _CHANCE,
@@ -106,15 +114,23 @@ class FaultRule:
         _check_together(self, values)
 
     @property
-    def actions(self) -> list[str]:
-        """The names of the actions."""
-        return [name for name in ACTIONS if self.document.get(name)]
+    def changes_fetched(self) -> bool:
+        """Whether the rule changes single partitions of Fetch responses."""
+        return self.corrupts or (self.error is not None and TOPIC in self.selection)
+
+    def has_ended(self, now_ms: int) -> bool:
+        """Return whether the rule has no further effect."""
+        if self._ends_ms is not None and now_ms >= self._ends_ms:
+            self.is_over = True
+        return self.is_over
 
     def applies_to(self, spec: ApiSpec, version: int) -> bool:
         """Return whether the rule can match requests of an API at a version."""
         if self.apis and spec.name not in self.apis:
             return False
         if self.versions is not None and version not in self.versions:
+            return False
+        if spec.name == "Fetch" and TOPIC in self.selection and not self.changes_fetched:
             return False
         return element_kinds(spec).issuperset(self.selection)
 
@@ -130,8 +146,7 @@ class FaultRule:
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether a matching request meets the fault, and count the request."""
-        if self.is_over or (self._ends_ms is not None and now_ms >= self._ends_ms):
-            self.is_over = True
+        if self.has_ended(now_ms):
             return False
         if self._skip:
             self._skip -= 1
@@ -160,10 +175,20 @@ def _parsed(document: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object, most: int = _MOST_TEXT) -> str:
     if not isinstance(value, str) or not value:
-        raise FaultError(f"{name}={value!r} is not a text")
+        raise FaultError(f"{name}={str(value)[:_MOST_TEXT]!r} is not a text")
+    if len(value) > most:
+        raise FaultError(f"{name} has {len(value)} characters, the limit is {most}")
     return value
+
+
+def _message(name: str, value: object) -> str:
+    return _text(name, value, _MOST_MESSAGE)
+
+
+def _pattern(name: str, value: object) -> re.Pattern[str]:
+    return pattern(_text(name, value))
 
 
 def _number(name: str, value: object) -> int:
@@ -171,14 +196,16 @@ def _number(name: str, value: object) -> int:
         raise FaultError(f"{name}={value!r} is not a whole number from 0 on")
     if name.endswith("_ms") and value > MOST_MS:
         raise FaultError(f"{name}={value} is more than a day ({MOST_MS})")
-    if name == "times" and not value:
-        raise FaultError("times=0: a rule takes effect at least once")
+    if name in ("times", "for_ms") and not value:
+        raise FaultError(f"{name}=0: the rule would never take effect")
+    if name == PARTITION and value > INT_MAX:
+        raise FaultError(f"{name}={value} is more than {INT_MAX}")
     return value
 
 
 def _chance(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise FaultError(f"{name}={value!r} is not a number from 0 to 1")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise FaultError(f"{name}={value!r} is not a number above 0, at most 1")
     return float(value)
 
 
@@ -191,27 +218,31 @@ def _flag(name: str, value: object) -> bool:
 def _apis(name: str, value: object) -> frozenset[str]:
     names = str(value).split(",") if isinstance(value, str) else [value]
     for api in names:
-        if api not in SPEC_BY_NAME:
+        if not isinstance(api, str) or api not in SPEC_BY_NAME:
             similar = get_close_matches(str(api), SPEC_BY_NAME, 1)
             hint = f", did you mean {similar[0]}?" if similar else ""
-            raise FaultError(f"{name}={value!r}: there is no API {api!r}{hint}")
+            raise FaultError(f"there is no API {str(api)[:_MOST_TEXT]!r}{hint}")
+        if api.startswith("Sasl"):
+            raise FaultError(f"{name}={api}: clients log in before rules apply")
     return frozenset(map(str, names))
 
 
 def _versions(name: str, value: object) -> range:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return range(value, value + 1)
-    first, dash, last = str(value).partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise FaultError(f"{name}={value!r} is neither a version nor a range such as 0-9")
-    return range(int(first), int(last if dash else first) + 1)
+    parts = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", str(value))
+    if parts is None or isinstance(value, bool):
+        text = str(value)[:_MOST_TEXT]
+        raise FaultError(f"{name}={text!r} is neither a version nor a range such as 0-9")
+    first, last = int(parts[1]), int(parts[2] or parts[1])
+    if last < first:
+        raise FaultError(f"{name}={value} has no version, because {last} is less than {first}")
+    return range(first, last + 1)
 
 
 def _error(name: str, value: object) -> ErrorCode:
     by_name = ErrorCode.__members__
-    known = by_name.get(value) if isinstance(value, str) else None
-    if known is None and isinstance(value, int) and not isinstance(value, bool):
-        known = next((code for code in ErrorCode if code == value), None)
+    text = "" if isinstance(value, bool) else str(value)[:_MOST_TEXT]
+    codes = (code for code in ErrorCode if text in (code.name, str(int(code))))
+    known = next(codes, None)
     if known is None:
         similar = get_close_matches(str(value), by_name, 1)
         hint = f", did you mean {similar[0]}?" if similar else ""
@@ -228,7 +259,8 @@ def _drop(name: str, value: object) -> str:
 
 
 _PARSERS: Mapping[str, Any] = {
-    _TEXT: _text,
+    _TEXT: _pattern,
+    _MESSAGE: _message,
     _NUMBER: _number,
     _CHANCE: _chance,
     _FLAG: _flag,
@@ -239,19 +271,37 @@ _PARSERS: Mapping[str, Any] = {
 }
 
 
+def _check_fetch(rule: FaultRule, values: Mapping[str, Any]) -> None:
+    """Refuse what no Fetch response can show. Raises FaultError."""
+    if rule.corrupts and rule.apis != {"Fetch"}:
+        raise FaultError("corrupt: true needs api: Fetch, whose responses have record batches")
+    if "Fetch" in rule.apis and (rule.corrupts or TOPIC in rule.selection):
+        actions = [name for name in ACTIONS if values.get(name)]
+        if actions not in (["error"], ["corrupt"]):
+            raise FaultError(
+                "a Fetch rule with topic, or with corrupt, has one action, error or corrupt: "
+                "the requests of a fetch session do not name their topics"
+            )
+
+
 def _check_together(rule: FaultRule, values: Mapping[str, Any]) -> None:
     """Refuse a rule that can never take effect. Raises FaultError."""
     if not any(values.get(name) for name in ACTIONS):
         raise FaultError(f"a fault rule needs an action: {', '.join(ACTIONS)}")
-    for name, partners in (("message", ("error",)), ("jitter_ms", ("delay_ms", "late_ms"))):
+    for name, partners in (
+        ("message", ("error",)),
+        ("jitter_ms", ("delay_ms", "late_ms")),
+        ("force", ("error",)),
+    ):
         if name in values and not any(values.get(partner) for partner in partners):
             raise FaultError(f"{name} has no effect without {' or '.join(partners)}")
     if PARTITION in rule.selection and "topic" not in rule.selection:
-        raise FaultError(f"partition={rule.selection[PARTITION]} has no effect without topic")
-    if rule.corrupts and rule.apis != {"Fetch"}:
-        raise FaultError("corrupt: true needs api: Fetch, whose responses have record batches")
-    if rule.corrupts and rule.error is not None:
-        raise FaultError("corrupt has no effect with error, whose responses have no records")
+        raise FaultError(f"partition={values[PARTITION]} has no effect without topic")
+    _check_fetch(rule, values)
+    if rule.versions is not None and all(
+        rule.versions.start > spec.max_version for spec in SPEC_BY_NAME.values()
+    ):
+        raise FaultError(f"version={rule.document['version']}: no API has such a version")
     for api in sorted(rule.apis):
         spec = SPEC_BY_NAME[api]
         if missing := set(rule.selection) - element_kinds(spec):

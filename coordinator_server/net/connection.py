@@ -302,10 +302,13 @@ class Connection(asyncio.Protocol):
         if self._holds & _CLOSED:
             return
         self._holds |= _MUTED
-        if self._muted_until is not None:
-            self._muted_until.cancel()
         loop = asyncio.get_running_loop()
-        self._muted_until = loop.call_later(throttle_ms / 1000, self._unmute)
+        end_s = loop.time() + throttle_ms / 1000
+        if self._muted_until is not None:
+            if self._muted_until.when() >= end_s:
+                return  # a fault on demand mutes the connection for longer than a quota
+            self._muted_until.cancel()
+        self._muted_until = loop.call_at(end_s, self._unmute)
 
     def _unmute(self) -> None:
         self._muted_until = None

@@ -151,7 +151,7 @@ class MeteredCall(Call):
         if throttle_ms:
             if hasattr(response, "throttle_time_ms"):
                 response = response.copy()  # copy, because other requests may share the response
-                response.throttle_time_ms = throttle_ms
+                response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
             self.connection.mute(throttle_ms)
         super().reply(response)
 

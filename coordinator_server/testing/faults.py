@@ -3,7 +3,7 @@
 with broker.faults.error("OffsetCommit", "NOT_COORDINATOR", times=3):
     consumer.commit()    # the client must find the coordinator again
 
-broker.faults.delay("Fetch", 500, topic="orders")    # until the broker is reset
+broker.faults.delay("Fetch", 500, client_id="slow")    # until the broker is reset
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Faults:
 
     def add(self, **rule: Any) -> Fault:
         """Add a rule from its fields."""
-        return Fault(self._api, self._api.faults_add(cast("FaultRule", rule))["id"])
+        texts = {name: str(rule[name]) for name in ("version", "error") if name in rule}
+        return Fault(self._api, self._api.faults_add(cast("FaultRule", rule | texts))["id"])
 
     def error(self, api: str, error: str, **rule: Any) -> Fault:
         """Answer requests of an API with an error code, such as NOT_COORDINATOR."""

@@ -71,6 +71,8 @@ def kafka(kafka_broker: Broker, request: pytest.FixtureRequest) -> Broker:
     else:
         kafka_broker.start()
     for marker in reversed(list(request.node.iter_markers("kafka_faults"))):
+        if marker.args:
+            raise pytest.UsageError(f"kafka_faults{marker.args}: name the fields of the rule")
         kafka_broker.faults.add(**marker.kwargs)
     return kafka_broker
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import confluent_kafka
@@ -15,6 +17,12 @@ from kafka.structs import TopicPartition as Partition
 
 from coordinator_server.testing import Broker, TopicPartition
 from coordinator_server.testing.control import BrokerError
+from protocol.apis.api_versions import ApiVersionsRequest
+from protocol.apis.metadata import MetadataRequest
+from protocol.apis.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from protocol.schema import Message
+from tests.harness.client import Client
+from tests.harness.records import batch
 from tests.support import Serve
 from tests.testing.support import outcomes
 
@@ -213,6 +221,59 @@ def test_the_marker_adds_rules_for_one_test(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "ignore")
     assert outcomes(result) == {"failed": 1, "passed": 1}
     result.stdout.fnmatch_lines(["*fault.injected*action=error api=Metadata*"])
+
+
+def frame_of(request: Message, version: int) -> bytes:
+    """Return the frame of a request, with its length."""
+    frame = Client().frame(request, version, "raw")[1]
+    return len(frame[4:]).to_bytes(4, "big") + frame[4:]
+
+
+def received(kafka: Broker, *frames: bytes) -> bytes:
+    """Send frames at once; return the bytes that the broker sends before it closes."""
+    host, _, port = kafka.bootstrap_servers.partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"".join(frames))
+        chunks = iter(partial(connection.recv, 65536), b"")
+        return b"".join(chunks)
+
+
+def test_nothing_follows_half_a_response(kafka: Broker) -> None:
+    """A request that the client has sent behind the first one is not answered."""
+    kafka.faults.add(api="Metadata", late_ms=50, cut=True)
+    frames = [frame_of(MetadataRequest(topics=[]), 12), frame_of(ApiVersionsRequest(), 0)]
+    answer = received(kafka, *frames)
+    length = int.from_bytes(answer[:4], "big")
+    assert len(answer) == (4 + length) // 2
+
+
+def test_a_produce_behind_a_refused_one_without_acks_is_not_served(kafka: Broker) -> None:
+    """The error of a Produce with acks=0 closes the connection before the next request."""
+    kafka.create_topic("orders", 1)
+    kafka.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER", delay_ms=50, times=1)
+    frames = []
+    for acks in (0, 1):
+        data = PartitionProduceData(index=0, records=batch(b"v"))
+        topic = TopicProduceData(name="orders", partition_data=[data])
+        frames.append(frame_of(ProduceRequest(acks=acks, timeout_ms=9, topic_data=[topic]), 12))
+    assert received(kafka, *frames) == b""
+    assert kafka.consume("orders", None) == []
+
+
+def test_a_rule_of_a_file_begins_again_at_a_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time of the rule is measured from the reset, also if the clock was advanced before."""
+    file = tmp_path / "faults.json"
+    file.write_text('[{"api": "ListGroups", "delay_ms": 1, "for_ms": 60000}]')
+    monkeypatch.setenv("COORDINATOR_SERVER_FAULTS", str(file))
+    with Broker() as broker:
+        broker.clock.advance(61)
+        assert [rule["is_over"] for rule in broker.faults.rules()] == [True]
+        broker.reset()
+        assert [rule["is_over"] for rule in broker.faults.rules()] == [False]
+        broker.clock.advance(61)
+        assert [rule["is_over"] for rule in broker.faults.rules()] == [True]
 
 
 RULES = {

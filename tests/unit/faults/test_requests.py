@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
+from protocol.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    OwnedTopicPartitions,
+)
 from protocol.apis.delete_groups import DeleteGroupsRequest
+from protocol.apis.elect_leaders import ElectLeadersRequest, TopicPartitions
 from protocol.apis.fetch import FetchPartition, FetchRequest, FetchTopic
 from protocol.apis.heartbeat import HeartbeatRequest
 from protocol.apis.leave_group import LeaveGroupRequest, MemberIdentity
@@ -49,7 +54,8 @@ def commit(offset: int, partitions: int = TWO_PARTITIONS, group: str = "g") -> O
 
 
 def errors(response: Any) -> dict[int, ErrorCode]:
-    """Return the error codes of an OffsetCommit response by partition."""
+    """Return the error codes of an OffsetCommit response by partition; it has one topic."""
+    assert len(response.topics) == 1
     return {
         partition.partition_index: ErrorCode(partition.error_code)
         for topic in response.topics
@@ -112,6 +118,44 @@ def test_an_error_of_a_partition_does_not_fail_its_group(broker: GroupBroker) ->
     assert group.topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
+@pytest.mark.parametrize("version", range(2, 10))
+def test_a_topic_is_once_in_the_response(broker: GroupBroker, version: int) -> None:
+    """The errors and the served partitions of a topic are in one entry, at every version."""
+    broker.faults.add(
+        {"api": "OffsetCommit", "topic": "t", "partition": 1, "error": "OFFSET_METADATA_TOO_LARGE"}
+    )
+    assert errors(broker.ask(commit(9), version)).keys() == {0, 1}
+
+
+def test_each_partition_of_an_election_is_answered(broker: GroupBroker) -> None:
+    """In ElectLeaders, one partition has the error of the rule, the other one its own result."""
+    broker.faults.add(
+        {"api": "ElectLeaders", "topic": "t", "partition": 1, "error": "NOT_CONTROLLER"}
+    )
+    topics = [TopicPartitions(topic="t", partitions=[0, 1])]
+    response = broker.ask(ElectLeadersRequest(topic_partitions=topics))
+    (result,) = response.replica_election_results
+    assert {
+        partition.partition_id: partition.error_code for partition in result.partition_result
+    } == {
+        0: ErrorCode.ELECTION_NOT_NEEDED,
+        1: ErrorCode.NOT_CONTROLLER,
+    }
+
+
+def test_a_request_fails_whole_if_its_response_has_no_place_for_elements(
+    broker: GroupBroker,
+) -> None:
+    """A ConsumerGroupHeartbeat that names the topic of a rule has the error."""
+    (topic,) = broker.ask(MetadataRequest(topics=None)).topics
+    owned = [OwnedTopicPartitions(topic_id=topic.topic_id, partitions=[0])]
+    broker.faults.add({"api": "ConsumerGroupHeartbeat", "topic": "t", "error": "NOT_COORDINATOR"})
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=1, topic_partitions=owned
+    )
+    assert broker.ask(request).error_code == ErrorCode.NOT_COORDINATOR
+
+
 def test_only_the_named_group_is_refused(broker: GroupBroker) -> None:
     """A group that the rule does not name is deleted as requested."""
     broker.commit("g", 5)
@@ -142,6 +186,7 @@ def test_only_the_named_member_is_refused(broker: GroupBroker) -> None:
         ({"group": "g"}, True),
         ({"group": "h"}, False),
         ({"group": "?"}, True),
+        ({"group": "[g]"}, False),
         ({"member": "m-*"}, True),
         ({"member": "n-*"}, False),
         ({"client_id": "test"}, True),
@@ -266,6 +311,9 @@ class RawClient(Client):
 
     received = b""
 
+    def hold(self) -> None:
+        """Send no further request."""
+
     def answer(self, prefix: bytes, body: bytes | bytearray | list[bytes]) -> None:
         """Keep the bytes."""
         self.received += prefix + (b"".join(body) if isinstance(body, list) else bytes(body))
@@ -345,6 +393,43 @@ def test_a_fetched_partition_fails_in_the_response(broker: GroupBroker) -> None:
     assert fetched[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not fetched[1].records
     assert rule.taken == 1
+
+
+def test_a_removed_rule_does_not_fail_a_waiting_fetch(broker: GroupBroker) -> None:
+    """A Fetch that waits when its rule is removed gets the records."""
+    rule = broker.faults.add(
+        {"api": "Fetch", "topic": "t", "partition": 0, "error": "NOT_LEADER_OR_FOLLOWER"}
+    )
+    partitions = [FetchPartition(partition=0, partition_max_bytes=9999)]
+    sent = broker.send(
+        FetchRequest(
+            max_bytes=9999,
+            max_wait_ms=500,
+            min_bytes=1,
+            topics=[FetchTopic(topic="t", partitions=partitions)],
+            session_epoch=-1,
+        ),
+        12,
+    )
+    broker.faults.remove(rule.number)
+    broker.ask(produce(1), 12)
+    broker.turn()
+    assert sent.response.responses[0].partitions[0].error_code == 0
+    assert rule.taken == 0
+
+
+def test_a_rule_of_another_topic_does_not_count_a_fetch(broker: GroupBroker) -> None:
+    """A Fetch without the topic of the rule uses up neither `skip` nor `times`."""
+    rule = broker.faults.add(
+        {"api": "Fetch", "topic": "u", "error": "NOT_LEADER_OR_FOLLOWER", "skip": 1}
+    )
+    partitions = [FetchPartition(partition=0, partition_max_bytes=9999)]
+    request = FetchRequest(
+        max_bytes=9999, topics=[FetchTopic(topic="t", partitions=partitions)], session_epoch=-1
+    )
+    for _ in range(3):
+        assert broker.ask(request, 12).responses[0].partitions[0].error_code == 0
+    assert rule.taken == 0
 
 
 def test_a_corrupt_batch_has_a_wrong_crc_in_the_response(broker: GroupBroker) -> None:

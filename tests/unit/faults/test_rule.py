@@ -34,10 +34,12 @@ MATRIX = ROOT / "tests/conformance/access/kafka.json.gz"
         ({"error": "NONE"}, "error=NONE is not an error"),
         (
             {"api": "Hearbeat", "drop": "before"},
-            "no API 'Hearbeat', did you mean Heartbeat?",
+            "there is no API 'Hearbeat', did you mean Heartbeat?",
         ),
-        ({"api": "JoinGroup,", "drop": "before"}, "api='JoinGroup,': there is no API ''"),
-        ({"api": 7, "drop": "before"}, "api=7: there is no API 7"),
+        ({"api": "JoinGroup,", "drop": "before"}, "there is no API ''"),
+        ({"api": 7, "drop": "before"}, "there is no API '7'"),
+        ({"api": ["Fetch"], "drop": "before"}, "there is no API \"['Fetch']\""),
+        ({"api": "SaslHandshake", "drop": "before"}, "clients log in before rules apply"),
         ({"topik": "t", "drop": "before"}, "no field 'topik': did you mean topic?"),
         ({"zzzz": "t", "drop": "before"}, "no field 'zzzz': a rule has api, version"),
         ({"drop": "later"}, "drop='later' is neither before nor after"),
@@ -47,16 +49,26 @@ MATRIX = ROOT / "tests/conformance/access/kafka.json.gz"
         ({"delay_ms": 1.5}, "delay_ms=1.5 is not a whole number from 0 on"),
         ({"delay_ms": True}, "delay_ms=True is not a whole number from 0 on"),
         ({"delay_ms": 86_400_001}, "delay_ms=86400001 is more than a day"),
-        ({"delay_ms": 1, "times": 0}, "times=0: a rule takes effect at least once"),
-        ({"delay_ms": 1, "probability": 1.1}, "probability=1.1 is not a number from 0 to 1"),
-        ({"delay_ms": 1, "probability": float("nan")}, "probability=nan is not a number from 0"),
+        ({"delay_ms": 1, "times": 0}, "times=0: the rule would never take effect"),
+        ({"delay_ms": 1, "for_ms": 0}, "for_ms=0: the rule would never take effect"),
+        ({"delay_ms": 1, "probability": 1.1}, "probability=1.1 is not a number above 0, at most 1"),
+        ({"delay_ms": 1, "probability": 0}, "probability=0 is not a number above 0, at most 1"),
+        ({"delay_ms": 1, "probability": float("nan")}, "probability=nan is not a number above 0"),
         ({"delay_ms": 1, "group": ""}, "group='' is not a text"),
-        ({"delay_ms": 1, "group": 7}, "group=7 is not a text"),
+        ({"delay_ms": 1, "group": 7}, "group='7' is not a text"),
         ({"delay_ms": 1, "version": "x"}, "version='x' is neither a version nor a range"),
         ({"delay_ms": 1, "version": "1-"}, "version='1-' is neither a version nor a range"),
+        ({"delay_ms": 1, "version": "9" * 5000}, "is neither a version nor a range"),
+        ({"delay_ms": 1, "version": -1}, "version='-1' is neither a version nor a range"),
+        ({"delay_ms": 1, "version": "5-3"}, "version=5-3 has no version, because 3 is less than 5"),
+        ({"delay_ms": 1, "version": 999}, "version=999: no API has such a version"),
+        ({"delay_ms": 1, "topic": "a*" * 200}, "topic has 400 characters, the limit is 250"),
+        ({"drop": "after", "force": True}, "force has no effect without error"),
+        ({"error": 16, "message": "m" * 1001}, "message has 1001 characters, the limit is 1000"),
+        ({"delay_ms": 1, "topic": "t", "partition": 2**40}, "partition=1099511627776 is more than"),
         (
-            {"api": "Heartbeat", "version": "90-9999999999999", "drop": "before"},
-            "version=90-9999999999999: Heartbeat is served at 0-4",
+            {"api": "Heartbeat", "version": "5-9", "drop": "before"},
+            "version=5-9: Heartbeat is served at 0-4",
         ),
         ({"drop": "before", "message": "no"}, "message has no effect without error"),
         ({"drop": "before", "jitter_ms": 5}, "jitter_ms has no effect without delay_ms or late_ms"),
@@ -65,7 +77,11 @@ MATRIX = ROOT / "tests/conformance/access/kafka.json.gz"
         ({"api": "Produce", "corrupt": True}, "corrupt: true needs api: Fetch"),
         (
             {"api": "Fetch", "corrupt": True, "error": "CORRUPT_MESSAGE"},
-            "corrupt has no effect with error",
+            "a Fetch rule with topic, or with corrupt, has one action",
+        ),
+        (
+            {"api": "Fetch", "topic": "t", "delay_ms": 5},
+            "a Fetch rule with topic, or with corrupt, has one action",
         ),
         (
             {"api": "Heartbeat", "topic": "t", "drop": "before"},
@@ -105,7 +121,7 @@ def test_the_number_of_rules_is_limited() -> None:
     faults = Faults(ManualClock())
     for _ in range(MOST_RULES):
         faults.add({"drop": "before"})
-    with pytest.raises(FaultError, match="there are 1000 rules already"):
+    with pytest.raises(FaultError, match="there are 100 rules already"):
         faults.add({"drop": "before"})
 
 

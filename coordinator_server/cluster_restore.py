@@ -220,8 +220,9 @@ def commit(cluster: Cluster, handover: Handover) -> None:
 def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: Handover) -> None:
     """Add sockets for listeners that only the dynamic configs in `catalogue` have.
 
-    Raises StartError if a port is taken, unless by this process, which frees the port in time, and
-    ConfigError if TLS or SASL of a listener cannot be set up.
+    Ports of current listeners are skipped, because this process frees them before the next start.
+    Raises StartError if another process uses one of the other ports, and ConfigError if TLS or SASL
+    of a listener cannot be set up.
     """
     configs = {node_id: copy(config) for node_id, config in cluster.shared.configs.items()}
     DynamicConfigs(catalogue, configs)

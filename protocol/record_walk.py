@@ -71,8 +71,8 @@ def time_range(
                     delta += number
                     short_runs = 0 if number >= 2 * LEAST_RUN else short_runs + 1
             if run is None:
-                # Read a few records, because a run of similar records may follow; after many short
-                # runs, read all remaining records.
+                # Read a few records one by one, then look for a run of similar records again. After
+                # many short runs, stop looking and read all remaining records one by one.
                 last = count if short_runs >= _MOST_SHORT_RUNS else min(count, delta + LEAST_RUN)
                 position, low, high = _walk(section, position, delta, last, needs_keys, steps)
                 delta = last

@@ -203,8 +203,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             aborted = self.producers.append(header, last_offset, marker)
             if aborted is not None:
-                # The directory entry of a new transaction index is synced with the next segment.
-                # Recovery verifies this segment until then.
+                # The directory entry of a new index file is synced only after the next roll. If a
+                # crash loses the file before, recovery rebuilds the index from this segment.
                 segment.transaction_index.add(aborted)
         if self.flush_is_due and not self.files.flushes_in_thread:
             self.flush()

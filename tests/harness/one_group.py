@@ -467,7 +467,7 @@ class SimulatedTopics:
 
 
 def topic_id_of(name: str) -> bytes:
-    """Return the id of the topic with this name; the topic need not exist."""
+    """Return the topic id that a topic with this name always gets in the simulation."""
     return name.encode().ljust(16, b"-")
 
 

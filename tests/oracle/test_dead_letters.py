@@ -103,10 +103,10 @@ def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[lis
 def test_a_java_consumer_sees_the_records_that_another_has_rejected(
     tmp_path: Path, copies: bool
 ) -> None:
-    """The queue is created, and gets the same dead letters as in Kafka.
+    """Our broker creates the dead letter topic, and writes the same dead letters as Kafka.
 
-    Dead letters are the rejected records and the record that was released too often. The member
-    gets each record as often as with Kafka.
+    Dead letters are the rejected records and the record that was released too often. Kafka's
+    share consumer gets each record as often from our broker as from Kafka.
     """
     theirs = played("theirs", tmp_path / "theirs", "dlq.jobs", copies=copies)
     ours = played("ours", tmp_path / "ours", "dlq.jobs", copies=copies)

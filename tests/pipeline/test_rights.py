@@ -57,7 +57,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 class Right(NamedTuple):
-    """A row of the table of rights."""
+    """A row of the table of rights in docs/pipeline.md."""
 
     operation: str
     on: str
@@ -65,7 +65,10 @@ class Right(NamedTuple):
 
 
 def rights() -> list[Right]:
-    """Return the rows of the table; "the same" means the requests of the previous row."""
+    """Return the rows of the table of rights in docs/pipeline.md.
+
+    If the requests of a row contain "the same", they include the requests of the previous row.
+    """
     page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     table = page[page.index("| right | on |") :].split("\n\n")[0]
     found: list[Right] = []

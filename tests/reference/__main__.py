@@ -63,7 +63,8 @@ def main() -> int:
             decisions.append(f"{name} ({report.total}, {file}): {what}")
         if report.unstable:
             decisions.append(f"{name}: {len(report.unstable)} not the same each time: {_AGAIN}")
-    print(f"\n== Apache Kafka {options.version} beside {REFERENCE_VERSION}: to decide")
+    release = f"Apache Kafka {options.version}, compared with {REFERENCE_VERSION}"
+    print(f"\n== decisions to make about {release}")
     print("\n".join(f"  {one}" for one in decisions) or "  nothing")
     return 1 if decisions else 0
 

@@ -268,9 +268,10 @@ class _Acquisition:
     def _acquire_new(self, first: int, last: int, max_records: int) -> None:
         """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
-        # A log batch can begin below the start offset if the state was just loaded or the log
-        # start offset has moved. Kafka acquires the whole batch if the log start offset has moved
-        # while a member held earlier records.
+        # The first log batch can begin below the start offset of the share partition, if the state
+        # was just loaded or the log start offset has moved. Its records below the start offset are
+        # skipped. Kafka acquires them, too, if the log start offset moved while a member held
+        # earlier records.
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)

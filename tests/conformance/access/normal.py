@@ -50,7 +50,7 @@ class Normal:
         return self._fields(answer)
 
     def _only(self, answer: Fields, field: str, name: str, cell: Cell) -> None:
-        """Keep only the cell's entries of a list."""
+        """Remove the list entries whose `name` is no resource of the cell, and sort the list."""
         names = {*cell.topics, *cell.groups, *cell.transactional_ids}
         kept = [one for one in answer.get(field) or () if one[name] in names]
         answer[field] = sorted(kept, key=lambda one: str(one[name]))

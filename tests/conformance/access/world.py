@@ -74,10 +74,10 @@ class World:
 
         return wait_for(attempt, api, step_seconds=0.05)
 
-    # --- resources that many cells use ------------------------------------------------------------
+    # --- resources that many requests of the suite use --------------------------------------------
 
     def make_shared(self) -> None:
-        """Create the resources that all cells share."""
+        """Create topics and groups that several requests of the suite use, and group members."""
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)

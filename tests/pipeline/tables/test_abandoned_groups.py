@@ -20,7 +20,10 @@ def ago(hours: float) -> int:
 
 
 def log() -> list[dict[str, Any]]:
-    """Return an offsets log; `t` is written all the time, `quiet` is not, `gone` does not exist."""
+    """Return the records of `__consumer_offsets`.
+
+    Producers write to topic `t` all the time and not to topic `quiet`. Topic `gone` was deleted.
+    """
 
     def emptied(group: str, hours: float, offset: int = 20) -> dict[str, Any]:
         return generation(group, ago(hours), offset, 2)

@@ -187,7 +187,10 @@ def test_tombstones_end_what_came_before() -> None:
 
 
 def test_a_transaction_counts_when_it_is_committed() -> None:
-    """A transactional offset counts after its commit; a later plain commit takes precedence."""
+    """A transactional offset takes effect when its transaction is committed.
+
+    A plain commit that follows the transactional offset in the log takes precedence.
+    """
     one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 1, 1))]
     assert offsets(log_of(batch(one, producer_id=5))) == {}
     assert offsets(log_of(batch(one, producer_id=5), marker(5, commits=False))) == {}

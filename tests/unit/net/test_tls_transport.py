@@ -313,7 +313,7 @@ async def test_closing_sends_all_and_says_so() -> None:
 
 
 async def test_a_client_that_closes() -> None:
-    """close_notify of the client closes the connection after the requests before it."""
+    """After close_notify the broker handles the requests before it, then closes the socket."""
     world = World()
     client, transport, socket, _ = await world.established()
     client.session.write(frame(b"one"))

@@ -196,7 +196,7 @@ def owner_of(group: Any) -> OwnerOf:
     return owners.get
 
 
-# --- changes by records -------------------------------------------------------------------------
+# --- reports that written records begin, continue or close --------------------------------------
 
 
 class Before(NamedTuple):
@@ -368,7 +368,7 @@ def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effe
     group.rebalance = None
 
 
-# --- changes without records --------------------------------------------------------------------
+# --- reports that begin or close without a written record ---------------------------------------
 
 
 def loaded(group: Any, now_ms: int, effects: Effects) -> None:

@@ -139,7 +139,10 @@ class ShareContext:
         batch_size: int = 500,
         batches: int = 100,
     ) -> Acquired:
-        """Like `fetch`, but also at the in-flight limit; return the ranges and their total."""
+        """Acquire records even if the in-flight limit is reached.
+
+        Returns the acquired ranges, and the number of records in them.
+        """
         offset = self.partition.next_fetch_offset()
         found = [one for one in self.log if FetchedBatches(one).last_offset >= offset]
         fetched = FetchedBatches(b"".join(found[:batches]), self.aborted)

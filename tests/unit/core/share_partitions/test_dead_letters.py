@@ -219,7 +219,10 @@ def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
 
 
 def test_a_rolled_back_release_that_archives_counts() -> None:
-    """If the lock expires and then the write of a rejection fails, the records are done."""
+    """If the lock expires while a rejection is written, and the write fails, records are Archived.
+
+    The records have reached the delivery limit, so delivery_complete_count includes them.
+    """
     context = fetched((0, 4), (5, 9), times=2)
     context.persister.is_held = True
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]

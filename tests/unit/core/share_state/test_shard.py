@@ -244,7 +244,7 @@ def test_partitions_that_are_not_there(
 def test_share_partitions_that_are_not_initialized() -> None:
     """Uninitialized share partitions cannot be read or written.
 
-    The missing state is checked before the existence of the partition.
+    The error says that the share partition is uninitialized, even if the partition does not exist.
     """
     shard = Shard()
     assert shard.write(NEGATIVE) == refused(E.INVALID_REQUEST, NEGATIVE_PARTITION)

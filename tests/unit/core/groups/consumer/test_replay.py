@@ -50,7 +50,10 @@ def through_snapshot(group: Group) -> Group:
 def loaded(
     context: ConsumerContext, member_epoch: int = 2, epochs: list[int] | None = None
 ) -> CurrentAssignment:
-    """Load a record with partitions 0 and 1 of "three" for member a; return its state."""
+    """Replay a record that assigns partitions 0 and 1 of topic "three" to member a.
+
+    Returns the member's current assignment.
+    """
     topic = TopicPartitions(
         topic_id=context.id_of("three"), partitions=[0, 1], assignment_epochs=epochs
     )

@@ -28,10 +28,11 @@ _TWO_BYTE_DELTAS = 8192
 
 # One-byte zigzag numbers in the order of their values: -64 becomes 0, 63 becomes 127.
 _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(256)])
-# The last byte of a varint, and the first byte of a nonnegative number with several bytes.
+# The last byte of a varint is below 128. A nonnegative zigzag number with several bytes begins
+# with an even byte from 128 on.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# Offset deltas below 64 take one byte, larger offset deltas two: a low byte and a high byte.
+# An offset delta below 64 takes one byte. A larger offset delta takes a low and a high byte.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])

@@ -347,7 +347,7 @@ class PartitionLog:
             return aborted_between(indexes, start, end)
 
     def _position_of(self, segment: Segment, offset: int) -> int:
-        """Return the position of the batch with `offset`; often known from the last operation."""
+        """Return the position of the batch with `offset`, from the index unless it is cached."""
         for known_offset, known_segment, position in (self._hint, self._tail):
             if known_offset == offset and known_segment is segment:
                 return position

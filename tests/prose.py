@@ -28,7 +28,7 @@ LEAST_WORDS = 4
 """Shorter comments and sentences are left out."""
 _DIRECTIVE = re.compile(r"(?:type: ignore|ruff: |noqa|fmt: |pragma: )")
 """The beginning of a comment that is an instruction to a tool."""
-_ITEM_START = re.compile(r"\n(?=[ \t]*(?:[-*]|\d+\.) )")
+_ITEM_START = re.compile(r"\n(?=[ \t]*(?:[-*]|[1-9]\d?\.) )")
 
 
 class Text(NamedTuple):
@@ -99,7 +99,8 @@ def sentences(path: Path, source: str) -> Iterator[Text]:
     source = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), source, flags=re.S)
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", source):
-        if paragraph.strip() and not paragraph.lstrip().startswith(("|", "#", "<", "    ")):
+        is_code = paragraph.strip("\n").startswith("    ")
+        if paragraph.strip() and not is_code and paragraph.lstrip()[0] not in "|#<":
             item_line = line
             for item in _ITEM_START.split(paragraph.strip()):
                 for sentence in re.split(r"(?<=[.:;?!])(?<!^\d\.)\s+", item.strip()):

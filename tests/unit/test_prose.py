@@ -50,7 +50,7 @@ def test_texts_have_a_context() -> None:
 
 def test_sentences_leave_out_code_tables_and_headings() -> None:
     """Each sentence is a text of one line; code, tables and headings are left out."""
-    page = "# Title\n\nOne idea. Another\none.\n\n```\ncode here.\n```\n\n| a | table. |\n"
+    page = "# Title\n\nOne idea. Another\none.\n\n```\ncode.\n```\n\n    code.\n\n| a | table. |\n"
     texts = [text.text for text in prose.sentences(ROOT / "page.md", page)]
     assert texts == ["One idea.", "Another one."]
 

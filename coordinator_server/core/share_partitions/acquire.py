@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class AcquireMode(IntEnum):
-    """How the record limit of a request counts; ShareFetch v1 has only BATCH_OPTIMIZED."""
+    """Whether whole batches may exceed the record limit of a request; RECORD_LIMIT is strict.
+
+    ShareFetch v1 supports only BATCH_OPTIMIZED.
+    """
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1

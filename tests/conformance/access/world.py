@@ -63,7 +63,7 @@ class World:
     ) -> Any:
         """Repeat the request until the broker returns no loading error; return the response.
 
-        Any other error fails.
+        Raises AssertionError for any other error.
         """
 
         def attempt() -> Any:

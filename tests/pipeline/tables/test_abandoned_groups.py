@@ -15,7 +15,7 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def ago(hours: float) -> int:
-    """Return the time in ms that lies `hours` before the instant."""
+    """Return the time in ms that lies `hours` before AT_MS, the time of the run."""
     return AT_MS - round(hours * HOUR_MS)
 
 

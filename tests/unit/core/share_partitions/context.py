@@ -110,7 +110,7 @@ class ShareContext:
         self.load()
 
     def keep(self, start_offset: int, *batches: tuple[int, int, RecordState, int]) -> None:
-        """Store a state before it is loaded."""
+        """Store a state in the persister, for `load` to read."""
         kept = self.persister.states[KEY]
         kept.start_offset = start_offset
         for first, last, state, count in batches:

@@ -38,7 +38,7 @@ def varied() -> ConsumerContext:
 
 
 def through_snapshot(group: Group) -> Group:
-    """Return the group from a snapshot of it."""
+    """Encode the group as a snapshot, and return the group that is decoded from it."""
     decoding = Decoding(
         encode_groups([group]), lambda name: blank_group(name, group.environment.settings)
     )
@@ -104,7 +104,7 @@ def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
 
 
 def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
-    """Tombstones are in Kafka's order: the parts of a member come before the member."""
+    """Tombstones are in Kafka's order: assignments, members, patterns, partitions, epoch."""
     group = varied().group
     assert [short(record) for record in group.tombstones()] == [
         "-current a",

@@ -110,7 +110,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
             claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
-            # Old bronze says nothing about the time after it was read.
+            # Bronze of an earlier run has no records after the time at which that run read the log.
             options.at = known_ms(store)
     else:
         claim_for(store, source.cluster_id, source.input)

@@ -3,8 +3,8 @@
 New records are acquired in the batches of the log. Released records are acquired again in the
 batches, or parts of batches, in which they are kept. Whole batches are acquired even beyond the
 request's limit, unless the request asks for a strict record limit (KIP-1206). The more often
-records were delivered, the smaller their pieces become, and for the last delivery each record is
-acquired alone, so that a record that no consumer can process affects few others.
+records were delivered, the fewer records are acquired at once. For the last delivery each record is
+acquired alone, so that a record that no consumer can process affects few other records.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Normal:
         if name in _IDS and isinstance(value, str):
             return None if value == _ZERO else self._names.get(value, ANY)
         if name == "key" and isinstance(value, str) and value.count(":") == 2:
-            group, topic_id, partition = value.split(":")  # key of a share partition
+            group, topic_id, partition = value.split(":")  # the key of a share partition
             return f"{group}:{self._names.get(topic_id, ANY)}:{partition}"
         if name == "errorMessage" and value is not None:
             return _NEEDS.sub("Request * needs ", value)

@@ -81,7 +81,7 @@ class World:
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
-        for key_type in (0, 1):  # Kafka creates the internal topic of each coordinator now
+        for key_type in (0, 1):  # Kafka now creates the coordinator's topic
             fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
             self.ask_until(
                 "FindCoordinator",

@@ -1,4 +1,4 @@
-"""Table `abandoned_groups`: every reason and its edge case in one frame, computed by hand."""
+"""Table `abandoned_groups` has the expected rows for every reason and its edge case."""
 
 from __future__ import annotations
 

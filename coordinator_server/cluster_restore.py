@@ -62,9 +62,9 @@ class RestoreSource(NamedTuple):
 class ServedCluster:
     """The cluster that a process serves. Call `start` first and `stop` at the end.
 
-    `new_cluster(handover)` builds a cluster. `failed` gets an exception if the old
-    cluster is closed and the new cluster cannot start: the process then has no cluster. `prepare`
-    is called before the old cluster is closed, and `use` with the new cluster.
+    `new_cluster(handover)` builds a cluster. `failed` gets an exception if a replacement
+    fails after its commit: the process then has no cluster. `prepare` is called before the old
+    cluster is closed, and `use` with the new cluster.
     """
 
     def __init__(self, new_cluster: Callable[[Handover | None], Cluster]) -> None:
@@ -133,7 +133,7 @@ class ServedCluster:
                 self.use(self.cluster)
                 is_served = True
             finally:
-                if not is_served:  # any exception must end a process without a cluster
+                if not is_served:  # a process without a cluster must end, whatever the reason
                     self.failed.set_exception(_cannot_serve(former, sys.exc_info()[1]))
         duration_s = perf_counter() - started_s
         LOG.emit(

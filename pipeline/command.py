@@ -121,7 +121,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         return questions_of(options)
 
     interval_ms = getattr(options, "interval", None)
-    # A continuous query waits until its cluster answers again.
+    # A stream with an interval does not end if its cluster stops answering.
     broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
     with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":

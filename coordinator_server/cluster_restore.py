@@ -52,7 +52,7 @@ class NotRestoredError(Exception):
 
 
 class RestoreSource(NamedTuple):
-    """The directory of a snapshot that is restored, and who has asked for this."""
+    """The directory of the restored snapshot, and the user and address that requested this."""
 
     directory: str | None = None
     user: str | None = None
@@ -62,9 +62,9 @@ class RestoreSource(NamedTuple):
 class ServedCluster:
     """The cluster that a process serves. Call `start` first and `stop` at the end.
 
-    `new_cluster(handover)` builds a cluster. `failed` is resolved if a replacement has failed in
-    such a way that the process serves nothing any more. `prepare` is called before the
-    cluster is closed, and `use` with the new cluster afterwards.
+    `new_cluster(handover)` builds a cluster. `failed` gets an exception if a replacement
+    fails after its commit: the process then has no cluster. `prepare` is called before the old
+    cluster is closed, and `use` with the new cluster.
     """
 
     def __init__(self, new_cluster: Callable[[Handover | None], Cluster]) -> None:
@@ -124,7 +124,7 @@ class ServedCluster:
                 with suppress(StorageError):
                     await former.close(CLOSING_SECONDS)
                 if former.shared.counts is not None:
-                    # One event loop iteration, in which the closed connections end.
+                    # Wait one event loop iteration, in which the closed connections end.
                     await asyncio.sleep(0)
                     former.shared.counts.forget_closed()
                 self.cluster = self._started(handover)
@@ -133,7 +133,7 @@ class ServedCluster:
                 self.use(self.cluster)
                 is_served = True
             finally:
-                if not is_served:  # also after a bug: the process must not run on without a cluster
+                if not is_served:  # a process without a cluster must end, whatever the reason
                     self.failed.set_exception(_cannot_serve(former, sys.exc_info()[1]))
         duration_s = perf_counter() - started_s
         LOG.emit(
@@ -186,8 +186,8 @@ def commit(cluster: Cluster, handover: Handover) -> None:
 
     Raises StorageError, OSError, StartError, and ConfigError for settings that cannot be used.
 
-    The staged data continues what clients rely on: no producer id is given out twice, and the
-    leader epochs of topics rise, as after an unclean election of a replica that is behind.
+    For the clients, no producer id is assigned twice, and the leader epoch of every partition
+    rises, as after the unclean election of a replica that is behind.
     """
     logs, topics = cluster.shared.logs, cluster.topics
     catalogue = TopicCatalogue(logs.disk, f"{logs.path}/{replacement.STAGED}")
@@ -220,8 +220,9 @@ def commit(cluster: Cluster, handover: Handover) -> None:
 def _bind_new_listeners(cluster: Cluster, catalogue: TopicCatalogue, handover: Handover) -> None:
     """Add sockets for listeners that only the dynamic configs in `catalogue` have.
 
-    Raises StartError if a port is taken, unless by this process, which frees the port in time, and
-    ConfigError if TLS or SASL of a listener cannot be set up.
+    Ports of current listeners are skipped, because this process frees them before the next start.
+    Raises StartError if another process uses one of the other ports, and ConfigError if TLS or SASL
+    of a listener cannot be set up.
     """
     configs = {node_id: copy(config) for node_id, config in cluster.shared.configs.items()}
     DynamicConfigs(catalogue, configs)
@@ -248,7 +249,7 @@ def _used(_: Cluster) -> None:
 
 
 def _free(former: Cluster) -> Steps:
-    """Free the memory of a closed cluster: nearly all of it are partitions, one per step.
+    """Free the memory of a closed cluster in steps of one partition.
 
     The objects of the current cluster are exempt from later garbage collections.
     """
@@ -257,7 +258,7 @@ def _free(former: Cluster) -> Steps:
             topic.partitions.pop()
             yield
     if not gc.get_freeze_count():
-        return  # the process does not control its garbage collections, see `server.run`
+        return  # without frozen objects, Python's default garbage collection frees the memory
     gc.freeze()
     if gc.get_freeze_count() <= _MOST_COLLECTED:
         gc.unfreeze()

@@ -110,7 +110,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
             claim_for(store, *cluster)
         store.use_bronze_of(before)
         if options.at is None:
-            # Old bronze says nothing about the time after it was read.
+            # Bronze of an earlier run has no records after the time at which that run read the log.
             options.at = known_ms(store)
     else:
         claim_for(store, source.cluster_id, source.input)
@@ -121,7 +121,7 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
         return questions_of(options)
 
     interval_ms = getattr(options, "interval", None)
-    # A continuous query waits until its cluster answers again.
+    # A stream with an interval does not end if its cluster stops answering.
     broker = source if isinstance(source, BrokerSource) and interval_ms is None else None
     with watched(spark, tell), nullcontext() if broker is None else while_it_answers(broker.check):
         if options.command == "run":

@@ -46,7 +46,7 @@ def while_it_answers(
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # KeyboardInterrupt, because py4j turns every Exception in its calls into its own error.
+        # This must be a KeyboardInterrupt, because py4j replaces an Exception by its own error.
         if lost:
             raise KeyboardInterrupt
         if callable(before):

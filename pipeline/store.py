@@ -450,9 +450,9 @@ class Store:
             self._delete(self.path(_TABLES))
             return
         link, new = folder / _TABLES, folder / f".{_TABLES}.{version}"
-        if link.is_dir() and not link.is_symlink():  # written by an older release
+        if link.is_dir() and not link.is_symlink():  # an older release wrote a folder
             link.rename(folder / _VERSIONS / f"{0:012}")
-        for stale in folder.glob(f".{_TABLES}.*"):  # of runs that were killed
+        for stale in folder.glob(f".{_TABLES}.*"):  # left by runs that were killed
             stale.unlink()
         new.symlink_to(Path(_VERSIONS, version))
         new.replace(link)

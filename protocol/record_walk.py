@@ -28,10 +28,11 @@ _TWO_BYTE_DELTAS = 8192
 
 # One-byte zigzag numbers in the order of their values: -64 becomes 0, 63 becomes 127.
 _BY_VALUE = bytes([(64 + ((byte >> 1) ^ -(byte & 1))) & 0xFF for byte in range(256)])
-# The last byte of a varint, and the first byte of a nonnegative number with several bytes.
+# The last byte of a varint is below 128. A nonnegative zigzag number with several bytes begins
+# with an even byte from 128 on.
 _LAST_BYTES = bytes(range(128))
 _EVEN_FIRST_BYTES = bytes(range(128, 256, 2))
-# Offset deltas below 64 take one byte, larger offset deltas two: a low byte and a high byte.
+# An offset delta below 64 takes one byte. A larger offset delta takes a low and a high byte.
 _EVEN_BYTES = bytes(range(0, 128, 2))
 _LOW_BYTES = bytes([(delta << 1) & 0x7F | 0x80 for delta in range(64)])
 _HIGH_BYTES = bytes([delta >> 6 for delta in range(_ONE_BYTE_DELTAS, _TWO_BYTE_DELTAS)])
@@ -71,8 +72,8 @@ def time_range(
                     delta += number
                     short_runs = 0 if number >= 2 * LEAST_RUN else short_runs + 1
             if run is None:
-                # Read a few records, because a run of similar records may follow; after many short
-                # runs, read all remaining records.
+                # Read a few records one by one, then look for a run of similar records again. After
+                # many short runs, stop looking and read all remaining records one by one.
                 last = count if short_runs >= _MOST_SHORT_RUNS else min(count, delta + LEAST_RUN)
                 position, low, high = _walk(section, position, delta, last, needs_keys, steps)
                 delta = last

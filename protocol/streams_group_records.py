@@ -32,7 +32,7 @@ class StreamsGroupMetadataValue(Message, versions=(0, 0), flexible_since=0):
     epoch: int = field(INT32)
     metadata_hash: int = field(INT64)
     validated_topology_epoch: int = field(INT32, default=-1, tag=0)
-    # Kafka's default is not null but an empty list: records of older releases have none.
+    # Without the field, as in records of older releases, Kafka reads an empty list, not null.
     last_assignment_configs: list[KeyValue] | None = field(ARRAY(KeyValue), nullable_since=0, tag=1)
     stored_description_topology_epoch: int = field(INT32, default=-1, tag=2)
     failed_description_topology_epoch: int = field(INT32, default=-1, tag=3)
@@ -119,7 +119,7 @@ class CurrentTaskIds(Message):
 
     subtopology_id: str = field(STRING)
     partitions: list[int] = field(ARRAY(INT32))
-    # Kafka's default is not null but an empty list: records of older releases have none.
+    # Without the field, as in records of older releases, Kafka reads an empty list, not null.
     assignment_epochs: list[int] | None = field(ARRAY(INT32), nullable_since=0, tag=0)
 
 

@@ -23,7 +23,7 @@ PARTITION_METADATA_FILE = "partition.metadata"
 META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
-DELETE_SUFFIX = "-delete"  # of directories that are removed in the background
+DELETE_SUFFIX = "-delete"  # the suffix of directories that are removed in the background
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 TopicPartition = tuple[str, int]

@@ -42,10 +42,10 @@ from storage.worker import Pause, in_worker
 
 # The limit of keys per pass (about 60 MB); the next pass continues with the following batches.
 KEYS_PER_PASS = 500_000
-# Bytes of work in a step, which takes about a millisecond.
+# A step processes this many bytes, which takes about a millisecond.
 STEP_BYTES = 1 << 15
 WRITE_BYTES = 1 << 20
-# The cost of skipping a batch, in bytes of work.
+# In the limit of a step, a skipped batch counts as this many bytes.
 SKIPPED_BYTES = 1 << 9
 
 

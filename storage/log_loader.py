@@ -157,7 +157,8 @@ class LogLoader:
         A bad batch is removed with everything after it, including the `following` segments,
         because later batches may not be the acknowledged batches.
         """
-        # If a gap precedes the last batch: its position and the expected offset.
+        # The position of the last batch, and the offset that was expected there, if a gap precedes
+        # the batch.
         suspect: tuple[int, int] | None = None
         self._verified[segment.base_offset] = False
         for batch in segment.verify(next_offset):

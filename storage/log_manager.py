@@ -406,7 +406,7 @@ class LogManager:
                     self.disk.unlink(f"{directory}/{name}")
                     yield
                 self.disk.rmdir(directory)
-            # Remove only this directory: others may have been added between the steps.
+            # Do not clear the list: other directories may have been added between the steps.
             self._doomed.remove(directory)
 
     def volume(self) -> tuple[str, int, int]:

@@ -203,8 +203,8 @@ class PartitionLog:
         if header.producer_id >= 0:
             aborted = self.producers.append(header, last_offset, marker)
             if aborted is not None:
-                # The directory entry of a new transaction index is synced with the next segment.
-                # Recovery verifies this segment until then.
+                # The directory entry of a new index file is synced only after the next roll. If a
+                # crash loses the file before, recovery rebuilds the index from this segment.
                 segment.transaction_index.add(aborted)
         if self.flush_is_due and not self.files.flushes_in_thread:
             self.flush()
@@ -347,7 +347,7 @@ class PartitionLog:
             return aborted_between(indexes, start, end)
 
     def _position_of(self, segment: Segment, offset: int) -> int:
-        """Return the position of the batch with `offset`; often known from the last operation."""
+        """Return the position of the batch with `offset`, from the index unless it is cached."""
         for known_offset, known_segment, position in (self._hint, self._tail):
             if known_offset == offset and known_segment is segment:
                 return position

@@ -123,7 +123,7 @@ def _set_aside(disk: Disk, path: str, names: list[str]) -> None:
     if not disk.exists(replaced):
         disk.mkdir(replaced)
     for name in names:
-        if disk.exists(f"{replaced}/{name}"):  # of an earlier restore, or kept by a power cut
+        if disk.exists(f"{replaced}/{name}"):  # left by an earlier restore or a power cut
             _discard(disk, path, replaced, [name])
         disk.rename(f"{path}/{name}", f"{replaced}/{name}")
     disk.sync_directory(replaced)

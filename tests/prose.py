@@ -26,6 +26,9 @@ EACH = 20
 """How many texts of each kind are printed."""
 LEAST_WORDS = 4
 """Shorter comments and sentences are left out."""
+_DIRECTIVE = re.compile(r"(?:type: ignore|ruff: |noqa|fmt: |pragma: )")
+"""The beginning of a comment that is an instruction to a tool."""
+_ITEM_START = re.compile(r"\n(?=[ \t]*(?:[-*]|[1-9]\d?\.) )")
 
 
 class Text(NamedTuple):
@@ -59,13 +62,18 @@ def _signature(node: ast.AST) -> str:
 
 
 def comments(path: Path, source: str) -> Iterator[Text]:
-    """Yield the comments of a module; adjacent comment lines count as one comment."""
+    """Yield the comments of a module; adjacent comment lines count as one comment.
+
+    Instructions to tools, such as `type: ignore`, are left out.
+    """
     last: Text | None = None
     code = source.splitlines()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type is not tokenize.COMMENT:
             continue
         line, text = token.start[0], token.string.lstrip("# ")
+        if _DIRECTIVE.match(text):
+            continue
         if last is not None and last.line + last.text.count("\n") + 1 == line:
             last = last._replace(text=f"{last.text}\n{text}")
             continue
@@ -84,13 +92,21 @@ def _code_line(code: Sequence[str], start: int) -> str:
 
 
 def sentences(path: Path, source: str) -> Iterator[Text]:
-    """Yield the sentences of a page, without code, tables and headings."""
+    """Yield the sentences of a page, without code, tables and headings.
+
+    Every list item begins a new sentence.
+    """
     source = re.sub(r"```.*?```", lambda block: "\n" * block[0].count("\n"), source, flags=re.S)
     line = 1
     for paragraph in re.split(r"(\n\s*\n)", source):
-        if paragraph.strip() and not paragraph.lstrip().startswith(("|", "#", "<", "    ")):
-            for sentence in re.split(r"(?<=[.:;?!])\s+", paragraph.strip()):
-                yield Text(_label(path), line, " ".join(sentence.split()), paragraph.strip())
+        is_code = paragraph.strip("\n").startswith("    ")
+        if paragraph.strip() and not is_code and paragraph.lstrip()[0] not in "|#<":
+            item_line = line
+            for item in _ITEM_START.split(paragraph.strip()):
+                for sentence in re.split(r"(?<=[.:;?!])(?<!^\d\.)\s+", item.strip()):
+                    text = " ".join(sentence.split())
+                    yield Text(_label(path), item_line, text, paragraph.strip())
+                item_line += item.count("\n") + 1
         line += paragraph.count("\n")
 
 

@@ -16,7 +16,7 @@ Response = TypeVar("Response")
 
 
 class SplitCall(Protocol):
-    """The part of a client's call that FanIn uses."""
+    """A client's request, with the attributes and the method that FanIn requires."""
 
     @property
     def caller(self) -> Caller:

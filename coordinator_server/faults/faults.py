@@ -1,7 +1,8 @@
-"""The fault rules of a process. Every broker has this module; a rule imports the others.
+"""The fault rules of a process.
 
-The Dispatcher asks `wrapped` when it binds an API, and binds all APIs anew when the rules change.
-So an API without a rule costs nothing.
+Every broker imports this module; the other modules of the package are imported only for a rule.
+The Dispatcher calls `wrapped` when it binds an API to its handler, and binds all APIs again when
+the rules change. Requests of an API without a rule therefore take no additional time.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Follower(Protocol):
 class Faults:
     """The rules that all brokers of a process follow, in the order in which they were added.
 
-    `clock` measures the waits and the life of the rules. The `followers` are told of a change of
-    the rules, the functions in `on_taken` of each fault. `initial` are the rules of the start, to
-    which `reset` returns. Raises FaultError.
+    `clock` measures the delays and lifetimes of the rules. When the rules change, the `followers`
+    bind their APIs again. The functions in `on_taken` are called for each injected fault. `reset`
+    restores the `initial` rules. Raises FaultError.
     """
 
     def __init__(self, clock: BrokerClock, initial: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -76,7 +77,7 @@ class Faults:
         return rule
 
     def clear(self) -> None:
-        """Remove all rules. Requests that wait for a delay are not shortened."""
+        """Remove all rules. Requests that a rule is already delaying keep their full delay."""
         for rule in self:
             self.remove(rule.number)
 
@@ -94,7 +95,10 @@ class Faults:
     def wrapped(
         self, spec: ApiSpec, version: int, handle: Handler[Any], new_call: Callable[..., Call]
     ) -> tuple[Handler[Any], Callable[..., Call]]:
-        """Return the handler and the calls of an API, which follow the rules for the API."""
+        """Return a handler and a call factory that apply the rules for an API.
+
+        Without a rule for the API, both are returned unchanged.
+        """
         now_ms = self.clock.now_ms()
         rules = [
             rule for rule in self if not rule.has_ended(now_ms) and rule.applies_to(spec, version)

@@ -1,4 +1,4 @@
-"""Requests that meet faults: what a rule does before the work, and with the response."""
+"""Applies fault rules to requests: before the handler runs, and to the response."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 class _Plan:
-    """What happens to one request; of each action, the first rule that matches decides.
+    """The fault actions for one request; for each action, the first matching rule decides.
 
-    `kept` is the part of the request that is served, None if nothing is served. `errors` has the
-    errors of the other elements, which are added to the response. `fetch_rules` are the rules for
-    single partitions of a Fetch, whose response is changed.
+    `kept` is the part of the request that the handler serves, or None if the handler is not called.
+    `errors` has the errors of the elements that are not served; they are added to the response.
+    `fetch_rules` are the rules that change single partitions of a Fetch response.
     """
 
     __slots__ = (
@@ -65,7 +65,10 @@ class _Plan:
         self.is_cut = False
 
     def add(self, rule: FaultRule) -> list[str]:
-        """Note the actions of a rule except its error; return the names of those that decide."""
+        """Add the actions of a rule, except its error, that no earlier rule has set.
+
+        Returns the names of the added actions.
+        """
         decided = []
         if rule.delay_ms and not self.delay_ms:
             self.delay_ms = rule.with_jitter(rule.delay_ms)
@@ -97,7 +100,7 @@ class _Faulty(Call):
         self.plan = None
 
     def reply(self, response: Message) -> None:
-        """Send the response as the plan says."""
+        """Send the response according to the plan."""
         plan, self.plan = self.plan, None
         if plan is None:
             super().reply(response)
@@ -146,7 +149,7 @@ class _Faulty(Call):
 
 
 class _FaultyWire:
-    """The connection of one response that is sent late, half, or not at all."""
+    """A connection that sends one response late, sends only half of it, or closes instead."""
 
     __slots__ = ("_clock", "_connection", "_plan")
 
@@ -159,7 +162,7 @@ class _FaultyWire:
         return getattr(self._connection, name)
 
     def answer(self, prefix: bytes, body: Body) -> None:
-        """Send the response as the plan says."""
+        """Send the response according to the plan."""
         if self._plan.late_ms:
             send = partial(self._answer, prefix, body)
             self._clock.call_later(self._plan.late_ms / 1000, send)
@@ -224,7 +227,7 @@ def _dispose(call: Call) -> Steps:
 
 
 def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Steps:
-    """Do what the plan says before the response."""
+    """Serve the request, refuse it, or close the connection, according to the plan."""
     call.plan = plan
     if plan.drop == BEFORE:
         call.connection.close()
@@ -235,7 +238,7 @@ def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Ste
         if steps is not None:
             yield from steps
     elif getattr(call.request, "acks", None) == 0:
-        # As Kafka does: the producer expects no response, so an error closes the connection.
+        # A producer with acks=0 expects no response. As in Kafka, an error closes its connection.
         call.connection.close()
         call.reply_nothing()
     elif plan.refusal is not None:
@@ -250,7 +253,7 @@ def _serve(broker: Any, call: _Faulty, plan: _Plan, handle: Handler[Any]) -> Ste
 def _plan(
     faults: Faults, rules: Sequence[FaultRule], call: _Faulty, request: Message
 ) -> Computation[_Plan]:
-    """Return what happens to a request, in steps, and count the faults."""
+    """Return the plan for a request, in steps; log and count the faults that it injects."""
     plan = _Plan(request)
     for rule in rules:
         if rule.is_over or not rule.matches_caller(call):
@@ -306,7 +309,7 @@ def _refuse(plan: _Plan, call: _Faulty, rule: FaultRule, parts: Parts) -> Comput
 
 
 def _report(faults: Faults, call: Call, rule: FaultRule, actions: list[str]) -> None:
-    """Count a fault, and tell the log and the listeners."""
+    """Count and log a fault, and call the functions in `faults.on_taken`."""
     rule.count()
     if rule.is_over:
         faults.changed()  # the API is served as without the rule

@@ -179,7 +179,10 @@ class _Verification:
         return offsets
 
     def run(self) -> NoReturn:
-        """Compare replicas in a loop; ended by SystemExit, also if replicas differ."""
+        """Compare the replicas until the process is ended, and print the largest lag at intervals.
+
+        Raises SystemExit if the batches of two replicas end at different offsets.
+        """
         reported_s = time.monotonic()
         with ThreadPoolExecutor(len(self._places)) as pool:
             while True:
@@ -265,8 +268,9 @@ class _Verification:
 def compare_batches(name: str, fetched: Mapping[int, Any]) -> int | None:
     """Compare the fetched batches of a partition's replicas and print differences.
 
-    Returns the offset after the batches that all replicas have, or None without any. Different
-    offsets end the tool (SystemExit), because later batches cannot be compared.
+    Returns the offset after the batches that all replicas have, or None if they have no batch in
+    common. Raises SystemExit if two batches end at different offsets, because later batches cannot
+    be compared.
     """
     batches = {broker: _batches(partition) for broker, partition in fetched.items()}
     next_offset = None

@@ -23,7 +23,7 @@ KEY_LATE = "there are bytes behind the key"
 VALUE_EARLY = "the value ends early"
 VALUE_LATE = "there are bytes behind the value"
 
-_NOT_A_TYPE = -(2**15) - 1  # outside the range of int16
+_NOT_A_TYPE = -(2**15) - 1  # no record type has this value: it is outside the range of int16
 
 
 @cache

@@ -204,7 +204,7 @@ def _with_assignments(of_epoch: pl.LazyFrame, assignments: pl.LazyFrame) -> pl.L
         left_on="next_offset",
         right_on="at",
         by=["group", "member_id"],
-        # The record at `next_offset` is that of the next group epoch, not an assignment.
+        # The record at `next_offset` is the record of the next group epoch, not an assignment.
         allow_exact_matches=False,
         check_sortedness=False,
     )

@@ -82,7 +82,8 @@ def progress(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     changes = (
         positions(bronze, questions)
         .filter(pl.col("committed_offset").ne_missing(before))
-        # The rows of a reader are next to each other, and only its first one has nothing before.
+        # The rows of a reader are adjacent, and only the first row of a reader has no previous
+        # offset. So `shift` reads the row before or after of the same reader.
         .with_columns(
             prior_ms=pl.when(before.is_not_null()).then(at_ms.shift()),
             is_current=before.shift(-1).is_null(),

@@ -292,7 +292,7 @@ def main(argv: list[str]) -> int:
             check(line)
         except NotServedError:
             skipped += 1
-        except Exception as error:  # an exception in a check counts as a failed line
+        except Exception as error:  # every exception of `check` means that the line has failed
             failed += 1
             what = " ".join(str(line[key]) for key in ("name", "version", "sample") if key in line)
             print(f"line {number}: {line['kind']} {what}: {type(error).__name__}: {error}"[:500])

@@ -162,7 +162,10 @@ class Answer:
 
 
 def answer_of(reply: object) -> Answer:
-    """Return the Answer to which a reply leads, through merged calls and parts of requests."""
+    """Return the Answer of the request to which a reply belongs.
+
+    The reply can be one part of a request for several groups, or wrap another call.
+    """
     call: Any = reply
     while not isinstance(call, Answer):
         call = call.fan_in.call if isinstance(call, Part) else call.call
@@ -464,7 +467,7 @@ class SimulatedTopics:
 
 
 def topic_id_of(name: str) -> bytes:
-    """Return the id of the topic with this name; the topic need not exist."""
+    """Return the topic id that a topic with this name always gets in the simulation."""
     return name.encode().ljust(16, b"-")
 
 

@@ -77,7 +77,10 @@ def consumed(bootstrap: str, topic: str, count: int) -> list[str]:
 
 
 def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[list[str], list[str]]:
-    """Let a member obey the value of each record; return the member's and the queue's records."""
+    """Let a consumer acknowledge each record as the record's value says.
+
+    Returns the records that the consumer got, and the records in the dead letter queue.
+    """
     directory.mkdir()
     with broker_of(kind, directory) as bootstrap:
         create_topic(bootstrap, TOPIC)
@@ -103,10 +106,10 @@ def played(kind: str, directory: Path, queue: str, *, copies: bool) -> tuple[lis
 def test_a_java_consumer_sees_the_records_that_another_has_rejected(
     tmp_path: Path, copies: bool
 ) -> None:
-    """The queue is created, and gets the same dead letters as in Kafka.
+    """Our broker creates the dead letter topic, and writes the same dead letters as Kafka.
 
-    Dead letters are the rejected records and the record that was released too often. The member
-    gets each record as often as with Kafka.
+    Dead letters are the rejected records and the record that was released too often. Kafka's
+    share consumer gets each record as often from our broker as from Kafka.
     """
     theirs = played("theirs", tmp_path / "theirs", "dlq.jobs", copies=copies)
     ours = played("ours", tmp_path / "ours", "dlq.jobs", copies=copies)
@@ -125,7 +128,7 @@ _MEMBER = uuid_to_text(bytes(range(16)))
 def rejected_by_a_user(address: tuple[str, int]) -> list[int]:
     """Let a user with rights only to the topic and the group reject two records.
 
-    Returns the offsets of these records as the queue has them.
+    Returns the offsets of the rejected records, from the headers of their dead letters.
     """
     world = World(address)
     world.create_topics([TOPIC])
@@ -235,7 +238,10 @@ def _reject(world: World, user: Connection) -> None:
 
 @pytest.mark.real_time
 def test_members_need_no_rights_to_the_queue(tmp_path: Path) -> None:
-    """A user without rights to the queue can reject records: the broker writes the queue."""
+    """A user without rights to the dead letter queue can reject records.
+
+    The broker itself writes the dead letters.
+    """
     with their_broker(tmp_path) as address:
         assert rejected_by_a_user(address) == [0, 1]
     with our_broker(tmp_path) as address:

@@ -86,7 +86,11 @@ def records(data: Path) -> dict[str, list[Written]]:
 
 
 def plain(group: str, value: Any) -> Any:
-    """Return a value without times, and without hashes of topics whose ids differ."""
+    """Replace times by 1, or by 0 if they are not set; return the value.
+
+    The metadata hash of group CREATES is replaced too: the hash covers topic ids, and the topics of
+    this group have other ids in our broker than in Kafka.
+    """
     match value:
         case StreamsGroupTargetAssignmentMetadataValue():
             value.assignment_timestamp = int(value.assignment_timestamp > 0)
@@ -98,7 +102,7 @@ def plain(group: str, value: Any) -> Any:
 
 
 def test_the_records_are_kafkas(used: Used) -> None:
-    """The records are equal except for times, including the metadata hashes."""
+    """The records of all groups equal Kafka's, except times and one hash of group CREATES."""
     ours, theirs = records(used.ours), records(used.kafka.data)
     assert ours.keys() == theirs.keys() == {*GROUPS, "deleted"}
     for group, written in theirs.items():
@@ -112,7 +116,7 @@ def test_the_groups_are_described_as_by_kafka(used: Used) -> None:
 
 
 def test_kafkas_dump_tool_reads_ours(used: Used) -> None:
-    """Kafka's decoder of this topic reads offsets and every record type of streams groups."""
+    """Kafka's `--offsets-decoder` reads our offsets and every record type of streams groups."""
     logs = sorted((used.ours / OFFSETS).glob("*.log"))
     shown = dump_log_segments(logs, "--offsets-decoder")
     assert set(map(int, re.findall(r'key: \{"type":"?(\d+)', shown))) == {1, 2, *RECORD_TYPES}
@@ -135,7 +139,7 @@ def test_kafka_finds_our_groups(used: Used) -> None:
 
 
 def find(bootstrap: str, groups: dict[str, Any]) -> None:
-    """Check that the groups are equal, and that the next heartbeat changes no assignment.
+    """Check that the broker describes `groups`, and that the next heartbeat changes no assignment.
 
     Kafka shows the partition counts of internal topics only after the next record.
     """
@@ -150,5 +154,5 @@ def find(bootstrap: str, groups: dict[str, Any]) -> None:
 
 
 def is_stable(group: str, shown: dict[str, Any]) -> bool:
-    """Return whether a group is stable and uses only topics that are the same in both."""
+    """Return whether a group is Stable, and its topics have the same ids in both brokers."""
     return group != CREATES and shown["state"] == "Stable"

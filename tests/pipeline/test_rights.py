@@ -57,7 +57,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
 class Right(NamedTuple):
-    """A row of the table of rights."""
+    """A row of the table of rights in docs/pipeline.md."""
 
     operation: str
     on: str
@@ -65,7 +65,10 @@ class Right(NamedTuple):
 
 
 def rights() -> list[Right]:
-    """Return the rows of the table; "the same" means the requests of the previous row."""
+    """Return the rows of the table of rights in docs/pipeline.md.
+
+    If the requests of a row contain "the same", they include the requests of the previous row.
+    """
     page = (ROOT / "docs" / "pipeline.md").read_text(encoding="utf-8")
     table = page[page.index("| right | on |") :].split("\n\n")[0]
     found: list[Right] = []
@@ -97,7 +100,7 @@ def test_the_table_has_every_request_of_the_admin_client() -> None:
 
 
 def bindings(right: Right) -> list[AclBinding]:
-    """Return a row of the table as ACLs for the reader."""
+    """Return the ACLs that give the reader the rights in one row of the table."""
     operation = AclOperation[re.sub(r"(?<!^)(?=[A-Z])", "_", right.operation).upper()]
     literal, prefixed = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
     named = re.search("`(.+)`", right.on)
@@ -117,7 +120,8 @@ def bindings(right: Right) -> list[AclBinding]:
 class Secured:
     """A running broker with ACLs: `admin` may do everything, the reader only what is granted.
 
-    `settings` are the admin's for confluent-kafka, `reader` is the reader's configuration for Java.
+    `settings` are confluent-kafka's settings for `admin`. `reader` is the text of a Java client's
+    properties file for the reader.
     """
 
     def __init__(self, settings: Mapping[str, str], reader: str, folder: Path) -> None:
@@ -227,10 +231,10 @@ def test_the_rights_are_enough_and_what_is_missing_is_said(
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """All facts are known with the rights of the table.
+    """With all rights of the table, the pipeline finds all values.
 
-    Without an optional right, a run goes on and a note says what is missing. Without a required
-    one, the run ends with an error that names the topic.
+    If an optional right is missing, the run continues and a note names the missing value. If a
+    required right is missing, the run ends with an error that names the topic.
     """
     secured: Secured = request.getfixturevalue(broker)
     producer = live(secured)

@@ -6,7 +6,7 @@ The release is fetched; its message definitions, settings, error codes, APIs, fe
 options are compared with ours. The suites are recorded into DIR (`reference-VERSION`). A line has
 the first part of an answer that differs, and the names of all answers that differ in the same way.
 Answers that differ are recorded again; answers that vary are listed separately. The last lines list
-what a person has to decide. Without `--suites` all suites are recorded, which takes an hour;
+the decisions to make. Without `--suites` all suites are recorded, which takes an hour;
 `--suites none` only compares. `--only 'share_*'` records the scenarios whose names match.
 
 The suite `scenarios` takes more than half of that time. If it is interrupted, the same command
@@ -63,7 +63,8 @@ def main() -> int:
             decisions.append(f"{name} ({report.total}, {file}): {what}")
         if report.unstable:
             decisions.append(f"{name}: {len(report.unstable)} not the same each time: {_AGAIN}")
-    print(f"\n== Apache Kafka {options.version} beside {REFERENCE_VERSION}: to decide")
+    release = f"Apache Kafka {options.version}, compared with {REFERENCE_VERSION}"
+    print(f"\n== decisions to make about {release}")
     print("\n".join(f"  {one}" for one in decisions) or "  nothing")
     return 1 if decisions else 0
 

@@ -50,9 +50,36 @@ def test_texts_have_a_context() -> None:
 
 def test_sentences_leave_out_code_tables_and_headings() -> None:
     """Each sentence is a text of one line; code, tables and headings are left out."""
-    page = "# Title\n\nOne idea. Another\none.\n\n```\ncode here.\n```\n\n| a | table. |\n"
+    page = "# Title\n\nOne idea. Another\none.\n\n```\ncode.\n```\n\n    code.\n\n| a | table. |\n"
     texts = [text.text for text in prose.sentences(ROOT / "page.md", page)]
     assert texts == ["One idea.", "Another one."]
+
+
+def test_directives_are_no_comments() -> None:
+    """Comments for mypy, ruff and other tools are left out, and do not end another comment."""
+    source = """a = 1  # type: ignore[misc]  # no stubs
+# A comment of
+# two lines.
+b = 2  # noqa: F401
+c = 3  # fmt: skip
+"""
+    texts = [(text.line, text.text) for text in prose.comments(PATH, source)]
+    assert texts == [(2, "A comment of\ntwo lines.")]
+
+
+def test_list_items_are_separate_sentences() -> None:
+    """A list item without a full stop is not joined with the next item."""
+    page = "Kinds:\n\n- one\n  item\n- another item\n\n1. first\n2. second: of two in 4.3. End.\n"
+    texts = [(text.line, text.text) for text in prose.sentences(ROOT / "page.md", page)]
+    assert texts == [
+        (1, "Kinds:"),
+        (3, "- one item"),
+        (5, "- another item"),
+        (7, "1. first"),
+        (8, "2. second:"),
+        (8, "of two in 4.3."),
+        (8, "End."),
+    ]
 
 
 def test_a_seed_draws_the_same_texts_again(

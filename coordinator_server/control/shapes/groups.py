@@ -215,7 +215,7 @@ class OffsetChanges(TypedDict):
 
 
 class Rebalance(TypedDict):
-    """A rebalance, as the record of `__group_events` and as text."""
+    """A rebalance: its record in the topic `__group_events`, and a description in sentences."""
 
     group: Annotated[str, "group id"]
     started_ms: Annotated[int, "when the rebalance began"]

@@ -3,8 +3,8 @@
 New records are acquired in the batches of the log. Released records are acquired again in the
 batches, or parts of batches, in which they are kept. Whole batches are acquired even beyond the
 request's limit, unless the request asks for a strict record limit (KIP-1206). The more often
-records were delivered, the smaller their pieces become, and for the last delivery each record is
-acquired alone, so that a record that no consumer can process affects few others.
+records were delivered, the fewer records are acquired at once. For the last delivery each record is
+acquired alone, so that a record that no consumer can process affects few other records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class AcquireMode(IntEnum):
-    """How the record limit of a request counts; ShareFetch v1 has only BATCH_OPTIMIZED."""
+    """Whether whole batches may exceed the record limit of a request; RECORD_LIMIT is strict.
+
+    ShareFetch v1 supports only BATCH_OPTIMIZED.
+    """
 
     BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
@@ -268,9 +271,10 @@ class _Acquisition:
     def _acquire_new(self, first: int, last: int, max_records: int) -> None:
         """Acquire records that were not in flight: the log batches from `first` to `last`."""
         partition, in_flight = self._partition, self._partition.in_flight
-        # A log batch can begin below the start offset if the state was just loaded or the log
-        # start offset has moved. Kafka acquires the whole batch if the log start offset has moved
-        # while a member held earlier records.
+        # The first log batch can begin below the start offset of the share partition, if the state
+        # was just loaded or the log start offset has moved. Its records below the start offset are
+        # skipped. Kafka acquires them, too, if the log start offset moved while a member held
+        # earlier records.
         first = max(first, partition.start_offset)
         if not in_flight:
             first = max(first, partition.end_offset)

@@ -81,7 +81,7 @@ class ShareSession:
 
 
 class Disconnected(NamedTuple):
-    """The session of a closed connection; the group id if the group has no other session."""
+    """The session of a closed connection, and the group id if the group has no session left."""
 
     session: ShareSession | None
     empty_group_id: str | None

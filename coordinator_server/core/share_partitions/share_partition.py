@@ -247,10 +247,10 @@ class SharePartition:
         most = self.settings.partition_max_record_locks
         if self.in_flight_count < most:
             return True
-        # As in Kafka, two kinds of records move the start offset only with the next
-        # acknowledgement: records archived without an acknowledgement (aborted, deleted from the
-        # log, or expired during a write), and records behind a filled gap. Without further records
-        # to acknowledge, Kafka would wait forever, so the start offset moves here.
+        # Some done records do not move the start offset before the next acknowledgement: records
+        # archived without an acknowledgement (aborted, deleted from the log, or expired during a
+        # write), and records behind a filled gap. If no acknowledgement follows, Kafka never
+        # acquires again; this broker moves the start offset now.
         self._gap_window = None
         return self.advance() and self.in_flight_count < most
 

@@ -69,8 +69,8 @@ def cannot_combine(
 
     Kafka throws for such a batch, but keeps it if it is the only batch.
     """
-    # `known` has been combined before, so it contains an invalid batch only if it contains no
-    # other batch.
+    # The batches in `known` were combined by an earlier write. That write was refused if it had
+    # several batches and one was invalid, so only a single batch in `known` can be invalid.
     suspects = (*known, *new) if len(known) == 1 else new
     if not any(suspect.last_offset < suspect.first_offset for suspect in suspects):
         return False

@@ -88,7 +88,7 @@ def _value(value: Any, hashed: frozenset[str], served: frozenset[str]) -> Any:
 
 
 def _with_served_sorted(entries: list[Fields]) -> list[Fields]:
-    """Return the entries with served ones sorted; refused entries keep their places."""
+    """Sort each run of entries that were not refused; refused entries keep their places."""
     arranged: list[Fields] = []
     for is_refused, run in groupby(entries, _is_refused):
         some = list(run)

@@ -1,4 +1,4 @@
-"""Answers without values that differ between brokers: ids, times, ports, sizes."""
+"""Removes values that differ between brokers from responses: ids, times, ports, sizes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _NEEDS = re.compile(r"^Request .* needs ", re.DOTALL)
 
 
 class Normal:
-    """Makes the answers of different brokers comparable."""
+    """Makes the responses of different brokers comparable."""
 
     def __init__(self, world: World) -> None:
         self._names = {topic_id: f"id of {name}" for name, topic_id in world.topic_ids.items()}
 
     def answer(self, cell: Cell, answer: Any) -> Any:
-        """Return the normal form of an answer to a cell."""
+        """Return the response to a cell's request without values that differ between brokers."""
         if not isinstance(answer, dict):
             return answer
         for field, name in cell.case.shown:
@@ -50,7 +50,7 @@ class Normal:
         return self._fields(answer)
 
     def _only(self, answer: Fields, field: str, name: str, cell: Cell) -> None:
-        """Keep only the cell's entries of a list."""
+        """Remove list entries of resources that the cell's request does not use; sort the list."""
         names = {*cell.topics, *cell.groups, *cell.transactional_ids}
         kept = [one for one in answer.get(field) or () if one[name] in names]
         answer[field] = sorted(kept, key=lambda one: str(one[name]))
@@ -70,7 +70,7 @@ class Normal:
         if name in _IDS and isinstance(value, str):
             return None if value == _ZERO else self._names.get(value, ANY)
         if name == "key" and isinstance(value, str) and value.count(":") == 2:
-            group, topic_id, partition = value.split(":")  # key of a share partition
+            group, topic_id, partition = value.split(":")  # the key of a share partition
             return f"{group}:{self._names.get(topic_id, ANY)}:{partition}"
         if name == "errorMessage" and value is not None:
             return _NEEDS.sub("Request * needs ", value)

@@ -1,4 +1,4 @@
-"""The file with Kafka's answers."""
+"""Writes and reads the file with Kafka's answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATH = Path(__file__).with_name("kafka.json.gz")
 
 
 def write(answers: Mapping[Key, Any], path: Path = PATH) -> None:
-    """Write each distinct answer once, and its number by case, version and grant."""
+    """Write each distinct answer once, and its number for each case, version and grant."""
     numbers: dict[str, int] = {}
     cells: dict[str, dict[str, dict[str, int]]] = {}
     for (case, version, grant), answer in sorted(answers.items()):

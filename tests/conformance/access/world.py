@@ -63,7 +63,7 @@ class World:
     ) -> Any:
         """Repeat the request until the broker returns no loading error; return the response.
 
-        Any other error fails.
+        Raises AssertionError for any other error.
         """
 
         def attempt() -> Any:
@@ -74,14 +74,14 @@ class World:
 
         return wait_for(attempt, api, step_seconds=0.05)
 
-    # --- resources that many cells use ------------------------------------------------------------
+    # --- resources that many requests of the suite use --------------------------------------------
 
     def make_shared(self) -> None:
-        """Create the resources that all cells share."""
+        """Create topics and groups that several requests of the suite use, and group members."""
         self.create_topics([*TOPICS, *WRITTEN], 2)
         for name in TOPICS:
             self.produce(name)
-        for key_type in (0, 1):  # Kafka creates the internal topic of each coordinator now
+        for key_type in (0, 1):  # Kafka now creates the coordinator's topic
             fields = {"keyType": key_type, "coordinatorKeys": ["any"]}
             self.ask_until(
                 "FindCoordinator",

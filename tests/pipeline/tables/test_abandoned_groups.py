@@ -1,4 +1,4 @@
-"""Table `abandoned_groups`: every reason and its edge case in one frame, computed by hand."""
+"""Table `abandoned_groups` has the expected rows for every reason and its edge case."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
 def ago(hours: float) -> int:
-    """Return the time in ms that lies `hours` before the instant."""
+    """Return the time in ms that lies `hours` before AT_MS, the time of the run."""
     return AT_MS - round(hours * HOUR_MS)
 
 
 def log() -> list[dict[str, Any]]:
-    """Return an offsets log; `t` is written all the time, `quiet` is not, `gone` does not exist."""
+    """Return the records of `__consumer_offsets`.
+
+    Producers write to topic `t` all the time and not to topic `quiet`. Topic `gone` was deleted.
+    """
 
     def emptied(group: str, hours: float, offset: int = 20) -> dict[str, Any]:
         return generation(group, ago(hours), offset, 2)

@@ -78,7 +78,7 @@ def described(group: str, *members: str) -> CoordinatorRecord:
 def batch(
     pairs: Iterable[Pair], *, producer_id: int = -1, control: bool = False, compressed: bool = False
 ) -> EncodedBatch:
-    """Return a batch; with a producer id, a transactional one."""
+    """Return a batch of records; a batch with a producer id is transactional."""
     return build_batch(
         [Record(offset, NOW_MS, key, value) for offset, (key, value) in enumerate(pairs)],
         producer_id=producer_id,
@@ -187,7 +187,10 @@ def test_tombstones_end_what_came_before() -> None:
 
 
 def test_a_transaction_counts_when_it_is_committed() -> None:
-    """A transactional offset counts after its commit; a later plain commit takes precedence."""
+    """A transactional offset takes effect when its transaction is committed.
+
+    A plain commit that follows the transactional offset in the log takes precedence.
+    """
     one, two = [encode_record(commit("g", 0, 1))], [encode_record(commit("g", 1, 1))]
     assert offsets(log_of(batch(one, producer_id=5))) == {}
     assert offsets(log_of(batch(one, producer_id=5), marker(5, commits=False))) == {}
@@ -266,7 +269,7 @@ def test_compaction_changes_no_group(seed: int) -> None:
 
 
 def test_unknown_and_damaged_records_are_counted_and_left() -> None:
-    """Unknown and damaged records are counted and skipped; the log has one of the reasons."""
+    """Unknown and damaged records are counted and skipped, and the last reason is kept."""
     no_value = encode_key(commit("g", 3, 0)[0])
     streams_group = encode_key(StreamsGroupMetadataKey(group_id="s"))
     epoch = encode_value(StreamsGroupMetadataValue(epoch=5), 0)

@@ -35,7 +35,7 @@ BROKER = AUTHORITY.issue("broker")
 
 
 class Socket(FakeTransport):
-    """The transport below; accepts everything unless the test sets it full."""
+    """The TCP transport under the TLS transport; it accepts all data unless a test sets it full."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ async def test_a_failed_handshake_sends_its_alert() -> None:
 
 
 async def test_a_client_that_goes_away_in_its_handshake() -> None:
-    """A client that leaves during its handshake is logged; a mere port probe is not."""
+    """A client that disconnects during its handshake is logged, but not if it sent no data."""
     world = World()
     transport, _, _ = world.connect()
     transport.connection_lost(None)
@@ -210,7 +210,7 @@ async def test_a_client_that_goes_away_in_its_handshake() -> None:
 
 
 async def test_a_handshake_that_takes_too_long() -> None:
-    """A handshake is closed after ssl.handshake.timeout.ms."""
+    """A connection whose handshake takes longer than ssl.handshake.timeout.ms is closed."""
     world = World(ssl_handshake_timeout_ms="1")
     _, socket, _ = world.connect()
     await asyncio.wait_for(socket.gone.wait(), 10)
@@ -313,7 +313,7 @@ async def test_closing_sends_all_and_says_so() -> None:
 
 
 async def test_a_client_that_closes() -> None:
-    """close_notify of the client closes the connection after the requests before it."""
+    """After close_notify the broker handles the requests before it, then closes the socket."""
     world = World()
     client, transport, socket, _ = await world.established()
     client.session.write(frame(b"one"))

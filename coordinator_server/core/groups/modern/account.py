@@ -196,7 +196,7 @@ def owner_of(group: Any) -> OwnerOf:
     return owners.get
 
 
-# --- changes by records -------------------------------------------------------------------------
+# --- reports that written records begin, continue or close --------------------------------------
 
 
 class Before(NamedTuple):
@@ -214,7 +214,7 @@ class Before(NamedTuple):
 
 
 def before_write(group: Group, records: Sequence[CoordinatorRecord]) -> Before | None:
-    """Return the state to keep before records are replayed.
+    """Return the group's state before `records` are replayed, for the comparison in `after_write`.
 
     Returns None if the records are offsets, or belong only to the classic protocol.
     """
@@ -346,7 +346,7 @@ def _asks_for(member: Any) -> object:
 
 
 def cause_of(trigger: Trigger, member: Any, *, timeout_ms: int | None = None) -> Cause:
-    """Return the cause of a change that a member of any kind set off."""
+    """Return a Cause that names the member whose request or timeout triggered the change."""
     return Cause(
         trigger,
         member.member_id,
@@ -368,7 +368,7 @@ def _end_if_reached(group: Any, account: EpochChange, now_ms: int, effects: Effe
     group.rebalance = None
 
 
-# --- changes without records --------------------------------------------------------------------
+# --- reports that begin or close without a written record ---------------------------------------
 
 
 def loaded(group: Any, now_ms: int, effects: Effects) -> None:

@@ -110,7 +110,7 @@ class ShareContext:
         self.load()
 
     def keep(self, start_offset: int, *batches: tuple[int, int, RecordState, int]) -> None:
-        """Store a state before it is loaded."""
+        """Store a state in the persister, for `load` to read."""
         kept = self.persister.states[KEY]
         kept.start_offset = start_offset
         for first, last, state, count in batches:
@@ -139,7 +139,10 @@ class ShareContext:
         batch_size: int = 500,
         batches: int = 100,
     ) -> Acquired:
-        """Like `fetch`, but also at the in-flight limit; return the ranges and their total."""
+        """Acquire records even if the in-flight limit is reached.
+
+        Returns the acquired ranges, and the number of records in them.
+        """
         offset = self.partition.next_fetch_offset()
         found = [one for one in self.log if FetchedBatches(one).last_offset >= offset]
         fetched = FetchedBatches(b"".join(found[:batches]), self.aborted)

@@ -157,7 +157,7 @@ def test_other_acknowledgements_are_not_sent() -> None:
 
 @pytest.mark.parametrize("how", ["released", "session ended", "lock expired"])
 def test_records_over_the_limit_are_sent(how: str) -> None:
-    """Records at the delivery limit are sent, however their last delivery ends."""
+    """Records at the delivery limit become dead letters, however their last delivery ends."""
     context = fetched((0, 4), times=2)
     if how == "released":
         context.say((0, 4, RELEASE))
@@ -193,9 +193,9 @@ def test_archiving_records_are_nobodys() -> None:
 
 
 def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
-    """Archiving records in a loaded state are sent again, without a member.
+    """The dead letters of Archiving records in a loaded state are sent again, without a member id.
 
-    Their delivery count gives the reason.
+    The delivery count tells whether a record was rejected or reached the delivery limit.
     """
     context = ShareContext((0, 9), settings=SETTINGS)
     context.keep(0, (0, 1, ARCHIVING, 1), (2, 2, ACKNOWLEDGED, 1), (4, 5, ARCHIVING, 2))
@@ -210,7 +210,7 @@ def test_archiving_records_are_sent_again_when_the_state_is_read() -> None:
 
 
 def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
-    """Archiving records below a moved log start are sent, but do not count as done."""
+    """Archiving records below the new log start offset are sent, but do not count as done."""
     context = fetched((0, 4), (5, 9))
     context.say((0, 4, REJECT))
     context.partition.move_start_offset(3)
@@ -219,7 +219,10 @@ def test_records_below_a_start_offset_that_has_moved_are_sent() -> None:
 
 
 def test_a_rolled_back_release_that_archives_counts() -> None:
-    """If the lock expires and then the write of a rejection fails, the records are done."""
+    """If the lock expires while a rejection is written, and the write fails, records are Archived.
+
+    The records have reached the delivery limit, so delivery_complete_count includes them.
+    """
     context = fetched((0, 4), (5, 9), times=2)
     context.persister.is_held = True
     context.persister.errors = [ErrorCode.COORDINATOR_NOT_AVAILABLE]

@@ -1,4 +1,4 @@
-"""The state of share partitions: responses, and records."""
+"""The shard of the share coordinator: its responses, and the records that it writes."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_an_initialized_share_partition() -> None:
 def test_initialized_at_an_offset() -> None:
     """A share partition initialized at an offset counts its lag from this offset.
 
-    AlterShareGroupOffsets does this.
+    AlterShareGroupOffsets initializes share partitions in this way.
     """
     shard = Shard()
     shard.initialize(start=7)
@@ -213,7 +213,7 @@ def test_a_start_offset_does_not_move_back() -> None:
 def test_a_batch_that_ends_before_it_begins() -> None:
     """An inverted batch that overlaps stored batches is refused, and nothing is written.
 
-    Kafka throws an exception.
+    Kafka's code throws an exception for such a batch.
     """
     shard = Shard()
     shard.initialize()
@@ -244,7 +244,7 @@ def test_partitions_that_are_not_there(
 def test_share_partitions_that_are_not_initialized() -> None:
     """Uninitialized share partitions cannot be read or written.
 
-    The missing state is checked before the existence of the partition.
+    The error says that the share partition is uninitialized, even if the partition does not exist.
     """
     shard = Shard()
     assert shard.write(NEGATIVE) == refused(E.INVALID_REQUEST, NEGATIVE_PARTITION)
@@ -375,7 +375,7 @@ def test_an_update_without_a_leader_epoch() -> None:
 
 
 def test_a_log_that_begins_with_an_update() -> None:
-    """If the log starts with an update, the state is the contents of the update.
+    """If the log starts with an update record, the loaded state has the fields of this record.
 
     The state epoch is then 0, so writes with state epoch 0 are accepted.
     """

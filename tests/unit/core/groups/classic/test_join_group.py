@@ -135,7 +135,7 @@ def test_an_empty_group_may_change_its_type() -> None:
 
 
 def test_a_group_of_commits_becomes_one_with_members() -> None:
-    """A standalone group keeps its offsets when members join, without an extra record."""
+    """The first member gives a group of offset commits its protocol type; no record is written."""
     context = GroupContext()
     commit(context.broker, ("one", 0, 5))
     context.completing("A")

@@ -38,7 +38,7 @@ def varied() -> ConsumerContext:
 
 
 def through_snapshot(group: Group) -> Group:
-    """Return the group from a snapshot of it."""
+    """Encode the group as a snapshot, and return the group that is decoded from it."""
     decoding = Decoding(
         encode_groups([group]), lambda name: blank_group(name, group.environment.settings)
     )
@@ -50,7 +50,10 @@ def through_snapshot(group: Group) -> Group:
 def loaded(
     context: ConsumerContext, member_epoch: int = 2, epochs: list[int] | None = None
 ) -> CurrentAssignment:
-    """Load a record with partitions 0 and 1 of "three" for member a; return its state."""
+    """Replay a record that assigns partitions 0 and 1 of topic "three" to member a.
+
+    Returns the member's current assignment.
+    """
     topic = TopicPartitions(
         topic_id=context.id_of("three"), partitions=[0, 1], assignment_epochs=epochs
     )
@@ -101,7 +104,7 @@ def test_tombstones_leave_a_classic_group_with_the_same_offsets() -> None:
 
 
 def test_the_tombstones_of_a_group_are_in_kafkas_order() -> None:
-    """Tombstones are in Kafka's order: the parts of a member come before the member."""
+    """Tombstones are in Kafka's order: assignments, members, patterns, partitions, epoch."""
     group = varied().group
     assert [short(record) for record in group.tombstones()] == [
         "-current a",

@@ -130,11 +130,12 @@ def read_the_rest(
     """
     commits = store.read_log(store.state()).filter(F.col("kind") == COMMIT)
     rows = commits.select("topic").filter("topic is not null").distinct().collect()
-    topics = sorted(row[0] for row in rows)
+    shared = _read_share_state(source, store)
+    topics = sorted({row[0] for row in rows} | shared)
     # KIP-848 assignments have topic ids. Partition ends have the names, which commits may lack.
     subscribed = _subscribed_topics(store)
     ends = source.partition_ends(sorted({*topics, *subscribed}))
-    tell(f"partition ends: {len(topics)} topics that groups committed to")
+    tell(f"partition ends: {len(topics)} topics that groups read")
     data_ends: dict[tuple[str, int], int] = {}
     if time == EXACT:
         _read_topics(source, store, topics, ends)
@@ -155,6 +156,33 @@ def read_the_rest(
         new = fetched.filter(F.col("event_offset") >= start)
         store.add_bronze(schema.GROUP_EVENTS, _new_name(), new)
     tell(f"topics and group events: read; {store.reads.size_bytes} bytes of keys and values so far")
+
+
+def _read_share_state(source: Source, store: Store) -> set[str]:
+    """Read and store new records of `__share_group_state`; return the topics of share groups."""
+    kept = store.read_bronze(schema.SHARE_STATE)
+    starts: dict[int, int] = {}
+    if store.has_bronze(schema.SHARE_STATE):
+        ends = kept.groupBy("log_partition").agg(F.max("log_offset")).collect()
+        starts = {int(row[0]): int(row[1]) + 1 for row in ends}
+    states = source.share_state(starts)
+    if states is None:
+        return set()
+    # Read the names after the states, so that all topics of the states have names.
+    states = states.persist()
+    states.count()
+    rows = list(source.topic_names().items())
+    names = store.spark.createDataFrame(rows, "topic_id string, name string")
+    named = states.join(F.broadcast(names), "topic_id", "left").withColumn("topic", F.col("name"))
+    if starts:
+        begun = list(starts.items())
+        known = store.spark.createDataFrame(begun, "log_partition int, next bigint")
+        named = named.join(F.broadcast(known), "log_partition", "left")
+        named = named.filter("next IS NULL OR log_offset >= next")
+    store.add_bronze(schema.SHARE_STATE, _new_name(), named.filter("topic IS NOT NULL"))
+    states.unpersist()
+    topics = store.read_bronze(schema.SHARE_STATE).select("topic").distinct().collect()
+    return {row[0] for row in topics}
 
 
 def _with_times(ends: DataFrame, time: str, data_ends: Mapping[tuple[str, int], int]) -> DataFrame:

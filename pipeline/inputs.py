@@ -31,6 +31,7 @@ class Bronze:
     topic_records: pl.LazyFrame
     partition_ends: pl.LazyFrame
     group_events: pl.LazyFrame
+    share_state: pl.LazyFrame
     spark_progress: pl.LazyFrame
     results: dict[tuple[str, Questions], pl.DataFrame] = field(
         default_factory=dict, init=False, repr=False

@@ -100,11 +100,13 @@ _BY_PARTITION = (
     _Part(schema.TOPIC_RECORDS, _PARTITION, None),
     _Part(schema.OFFSET_TIMES, _PARTITION, None),
     _Part(schema.PARTITION_ENDS, _PARTITION, None),
+    _Part(schema.SHARE_STATE, _PARTITION, _GROUP),
     _Part(schema.SPARK_PROGRESS, _PARTITION, _GROUP_OF_QUERY),
 )
 _BY_GROUP = (
     _Part(schema.OFFSETS_LOG, _GROUP, _GROUP),
     _Part(schema.GROUP_EVENTS, _GROUP, _GROUP),
+    _Part(schema.SHARE_STATE, _GROUP, _GROUP),
     _Part(schema.SPARK_PROGRESS, _GROUP_OF_QUERY, _GROUP_OF_QUERY),
 )
 

@@ -105,7 +105,7 @@ def _positions(
 ) -> tuple[Mapping[Place, set[int]], Mapping[Place, set[int]]]:
     """Return the positions of readers that lag, and the times of their commits that matter.
 
-    Positions are those of groups and of Spark's queries, also with the allowed lag added.
+    Positions are those of groups, share groups and Spark queries, also with the allowed lag added.
     """
     log = store.read_bronze(schema.OFFSETS_LOG)
     commits = log.filter((F.col("kind") == COMMIT) & F.col("problem").isNull())
@@ -138,18 +138,24 @@ def _positions(
             .agg(F.max(at_ms).alias("at"))
             for span_ms in {asked.window_ms, min(asked.patience_ms, asked.window_ms)}
         ]
+        # The position before the current one shows how long the reader usually lets records wait.
+        current = F.broadcast(lagging.withColumnRenamed("committed_offset", "current"))
+        earlier = commits.join(current, [*_KEY]).filter("committed_offset <> current")
+        spans.append(earlier.groupBy(*_KEY).agg(F.max(at_ms).alias("at")))
         instants: defaultdict[Place, set[int]] = defaultdict(set)
         for span in spans:
             for place, times in _sets(span, F.col("at")).items():
                 instants[place] |= times
     finally:
         lagging.unpersist()
-    progress = store.read_bronze(schema.SPARK_PROGRESS)
-    query = progress.groupBy("query_id", *_PLACE)
-    for place, taken in _sets(
-        query.agg(F.max_by("end_offset", "batch_id").alias("taken")), F.col("taken")
-    ).items():
-        offsets[place] |= taken
+    batches = store.read_bronze(schema.SPARK_PROGRESS).groupBy("query_id", *_PLACE)
+    states = store.read_bronze(schema.SHARE_STATE).filter("start_offset IS NOT NULL")
+    for last_of_reader in (
+        batches.agg(F.max_by("end_offset", "batch_id").alias("position")),
+        states.groupBy(*_KEY).agg(F.max_by("start_offset", "log_offset").alias("position")),
+    ):
+        for place, taken in _sets(last_of_reader, F.col("position")).items():
+            offsets[place] |= taken
     if asked.allowed_lag:
         for taken in offsets.values():
             taken |= {offset + asked.allowed_lag for offset in taken}
@@ -177,7 +183,7 @@ def _read(store: Store, rows: Mapping[Place, Row]) -> dict[Place, Read]:
         for row in reached.collect()
         if (end := rows.get((row["topic"], row["partition"]))) is not None
         and row["topic_id"] in (None, end["topic_id"])
-        and row["next"] <= end["log_end"]
+        and row["next"] <= (end["log_end"] or 0)
     }
 
 

@@ -15,6 +15,7 @@ from pipeline.schema.bronze import (
     OFFSETS_LOG,
     PARTITION_ENDS,
     RAW,
+    SHARE_STATE,
     SPARK_PROGRESS,
     TOPIC_RECORDS,
 )
@@ -41,7 +42,8 @@ from pipeline.schema.offsets import (
 from pipeline.schema.table import Column, Table
 
 BRONZE = (
-    OFFSETS_LOG, TOPIC_RECORDS, OFFSET_TIMES, PARTITION_ENDS, GROUP_EVENTS, SPARK_PROGRESS,
+    OFFSETS_LOG, TOPIC_RECORDS, OFFSET_TIMES, PARTITION_ENDS, GROUP_EVENTS, SHARE_STATE,
+    SPARK_PROGRESS,
 )  # fmt: skip
 """The tables that hold the decoded input. All other tables are computed from these."""
 
@@ -87,6 +89,7 @@ __all__ = [
     "RAW",
     "REBALANCES",
     "REPLAY_PLAN",
+    "SHARE_STATE",
     "SPARK_PROGRESS",
     "STATUS",
     "TABLES",

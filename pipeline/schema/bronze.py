@@ -187,6 +187,29 @@ PARTITION_ENDS = Table(
     ),
 )
 
+SHARE_STATE = Table(
+    "share_state",
+    "Bronze: records of `__share_group_state`, the positions of share groups (KIP-932).",
+    ("log_partition", "log_offset"),
+    (
+        *LOG_PLACE,
+        *GTP,
+        Column("topic_id", "string", "Id of the topic."),
+        Column("tombstone", "boolean", "Whether the record removes the state of the partition."),
+        Column(
+            "start_offset",
+            "bigint",
+            "First offset whose delivery is not complete; null if the record does not change it.",
+        ),
+        Column(
+            "delivered",
+            "int",
+            "Offsets from the start offset on whose delivery is complete (KIP-1226); null if "
+            "unknown, as before Kafka 4.3.",
+        ),
+    ),
+)
+
 GROUP_EVENTS = Table(
     "group_events",
     "Bronze: records of `__group_events`, which only this broker writes; empty for other clusters.",

@@ -55,10 +55,23 @@ LAG = Table(
     (
         *GTP,
         Column(
-            "source", "string", "`group`, or `checkpoint` for a Spark query `spark:<query id>`."
+            "source",
+            "string",
+            "Where the position is from: `group` (a commit), `share` (the state of a share group), "
+            "`checkpoint` (a Spark query `spark:<query id>`).",
+        ),
+        Column(
+            "kind",
+            "string",
+            "Kind of the reader: `classic`, `consumer` (KIP-848), `share`, `streams`, `simple` (a "
+            "group that never had members) or `checkpoint`.",
         ),
         Column("at_ms", "bigint", "Time of the row."),
-        Column("committed_offset", "bigint", "Next record to read; null without a commit."),
+        Column(
+            "committed_offset",
+            "bigint",
+            "Next record to read; null without a commit. Of a share group: the start offset.",
+        ),
         Column("commit_timestamp_ms", "bigint", "Time of the commit."),
         Column(
             "log_start",
@@ -66,7 +79,12 @@ LAG = Table(
             "First offset of the partition; the current one even for a time in the past.",
         ),
         Column("log_end", "bigint", "Log end offset at `at_ms`."),
-        Column("lag", "bigint", "Records to read: max(0, log_end - committed_offset)."),
+        Column(
+            "lag",
+            "bigint",
+            "Records to read: max(0, log_end - committed_offset), of a share group less the "
+            "offsets whose delivery is complete.",
+        ),
         Column("lost", "bigint", "Records removed before they were read: log_start - committed."),
         Column(
             "state",

@@ -149,12 +149,15 @@ class ClusterAdmin:
                     raise
         return results, outages
 
-    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
-        """Return the first committed record at or after a time in each partition that has one."""
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found | None]:
+        """Return the first committed record at or after a time; None if all records are older.
+
+        A partition without a leader is missing.
+        """
         make = self._kafka.clients.admin.OffsetSpec.forTimestamp
         return self._found({place: make(time_ms) for place, time_ms in asked.items()})
 
-    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+    def last(self, places: Iterable[Place]) -> dict[Place, Found | None]:
         """Return the record with the greatest timestamp of each partition (Kafka 3.0 and newer)."""
         try:
             spec = self._kafka.clients.admin.OffsetSpec.maxTimestamp()
@@ -164,14 +167,14 @@ class ClusterAdmin:
                 raise
             return {}
 
-    def _found(self, asked: Mapping[Place, Any]) -> dict[Place, Found]:
+    def _found(self, asked: Mapping[Place, Any]) -> dict[Place, Found | None]:
         if not asked:
             return {}
         results = self._listed(asked, committed=True)[0].items()
         records = {
             place: Found(int(result.offset()), int(result.timestamp())) for place, result in results
         }
-        return {place: record for place, record in records.items() if min(record) >= 0}
+        return {place: record if min(record) >= 0 else None for place, record in records.items()}
 
     def fetch(self, starts: Mapping[Place, int]) -> dict[Place, Fetched | None]:
         """Return the first committed record at or after each start; None without one.

@@ -20,7 +20,8 @@ from pipeline import schema
 from pipeline.decode.frame import decode
 from pipeline.sources.admin import TIMEOUT_MS, ClusterAdmin, reason_of
 from pipeline.sources.events import group_events
-from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC
+from pipeline.sources.logdir import EVENTS_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC
+from pipeline.sources.share_state import share_state
 from pipeline.sources.source import NO_HOLDER, InputError, PartitionOffsets
 
 _EARLIEST = -2
@@ -131,6 +132,20 @@ class BrokerSource:
         with self._admin() as admin:
             yield admin
             self._notes = [*self._notes, *admin.notes]
+
+    def share_state(self, starts: Mapping[int, int]) -> DataFrame | None:
+        """Return the state of share partitions; None without such a topic."""
+        if SHARE_TOPIC not in self._topics:
+            return None
+        known = {(SHARE_TOPIC, number): offset for number, offset in starts.items()}
+        return share_state(_as_raw(self._read([SHARE_TOPIC], known)))
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the name of each topic by its id."""
+        with self._admin() as admin:
+            self._topics = admin.topics()
+        ids = {facts.topic_id: name for name, facts in self._topics.items()}
+        return {topic_id: name for topic_id, name in ids.items() if topic_id is not None}
 
     def group_events(self, start: int) -> DataFrame | None:
         """Return the rebalances that this project's broker recorded; None without such a topic."""

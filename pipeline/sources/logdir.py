@@ -28,6 +28,7 @@ from storage.topic_catalogue import TopicCatalogue
 
 OFFSETS_TOPIC = "__consumer_offsets"
 EVENTS_TOPIC = "__group_events"
+SHARE_TOPIC = "__share_group_state"
 RETENTION = "retention.ms"
 
 _PARTITION = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)-(?P<number>\d+)")

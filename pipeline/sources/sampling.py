@@ -56,10 +56,13 @@ class Times(Protocol):
 
     fetched_bytes: int
 
-    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
-        """Return the first committed record at or after a time in each partition that has one."""
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found | None]:
+        """Return the first committed record at or after a time; None if all records are older.
 
-    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+        A partition that did not answer is missing.
+        """
+
+    def last(self, places: Iterable[Place]) -> dict[Place, Found | None]:
         """Return the record with the greatest timestamp of each partition, if it is known."""
 
     def fetch(self, starts: Mapping[Place, int]) -> dict[Place, Fetched | None]:
@@ -271,9 +274,9 @@ def sample(
             break
         records = times.since(asked)
         requests += len(asked)
-        for place, time_ms in asked.items():
-            curves[place].learn(time_ms, records.get(place))
-        open_places = list(asked)
+        open_places = [place for place in asked if place in records]
+        for place in open_places:
+            curves[place].learn(asked[place], records[place])
     data_ends, fetches = _fetch(times, curves, full)
     points = {place: curve.finished() for place, curve in curves.items()}
     return Sample(points, data_ends, requests + fetches)
@@ -299,7 +302,7 @@ def _fetch(
             if fetched is None:
                 data_ends[place] = starts[place]
                 curves[place].end_data(starts[place])
-            else:
+            elif fetched.timestamp_ms >= 0:  # records of old formats have no timestamp
                 curves[place].learn_data(starts[place], fetched)
     return data_ends, fetches
 

@@ -18,6 +18,7 @@ from pipeline.sources.events import group_events
 from pipeline.sources.logdir import (
     EVENTS_TOPIC,
     OFFSETS_TOPIC,
+    SHARE_TOPIC,
     LogPartition,
     SegmentFile,
     all_partitions,
@@ -34,6 +35,7 @@ from pipeline.sources.logdir import (
 from pipeline.sources.records import Damage, RecordColumns, read_slice
 from pipeline.sources.sampling import Fetched, Found, Place
 from pipeline.sources.scan import PartitionScan, timestamp_at
+from pipeline.sources.share_state import share_state
 from pipeline.sources.source import NO_HOLDER, Holder, PartitionOffsets
 from pipeline.sources.time_index import first_since, greatest_ms
 from protocol.batch import Record, iterate_records
@@ -157,6 +159,20 @@ class LogDirSource:
         """Return answers about times, from the time index of the segments."""
         yield LogTimes(self.input)
 
+    def share_state(self, starts: Mapping[int, int]) -> DataFrame | None:
+        """Return the state of share partitions; None without such a topic."""
+        if not partitions_of(self.input, SHARE_TOPIC):
+            return None
+        reader = self._spark.read.format(OFFSETS_LOG).option("path", self.input)
+        reader = reader.option("topic", SHARE_TOPIC).option("starts", json.dumps(dict(starts)))
+        return share_state(reader.load())
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the name of each topic by its id."""
+        partitions = all_partitions(self.input)
+        ids = {topic_id_of(partition): partition.topic for partition in partitions}
+        return {topic_id: name for topic_id, name in ids.items() if topic_id is not None}
+
     def group_events(self, start: int) -> DataFrame | None:
         """Return the rebalances that this project's broker recorded; None without such a topic."""
         if not partitions_of(self.input, EVENTS_TOPIC):
@@ -188,17 +204,16 @@ class LogTimes:
             (partition.topic, partition.number): partition for partition in all_partitions(log_dir)
         }
 
-    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
-        """Return the first record at or after a time in each partition that has one."""
-        answers = {}
-        for place, time_ms in asked.items():
-            segments = segments_of(self._partitions[place])
-            record = first_since(segments, time_ms, self._starts.get(place, 0))
-            if record is not None:
-                answers[place] = record
-        return answers
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found | None]:
+        """Return the first record at or after a time; None if all records are older."""
+        return {
+            place: first_since(
+                segments_of(self._partitions[place]), time_ms, self._starts.get(place, 0)
+            )
+            for place, time_ms in asked.items()
+        }
 
-    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+    def last(self, places: Iterable[Place]) -> dict[Place, Found | None]:
         """Return the record with the greatest timestamp of each partition that has records."""
         greatest = {place: greatest_ms(segments_of(self._partitions[place])) for place in places}
         return self.since({place: at for place, at in greatest.items() if at is not None})

@@ -53,6 +53,12 @@ class Source(Protocol):
     def times(self) -> AbstractContextManager[Times]:
         """Return what answers questions about the times of records."""
 
+    def share_state(self, starts: Mapping[int, int]) -> DataFrame | None:
+        """Return `schema.SHARE_STATE` with null topics; None if the cluster has no share state."""
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the name of each existing topic by its id."""
+
     def group_events(self, start: int) -> DataFrame | None:
         """Return `schema.GROUP_EVENTS`; None if the cluster has none."""
 

@@ -1,8 +1,8 @@
-"""The successive positions of readers: commits of groups and batches of Spark queries.
+"""The successive positions of readers: commits, start offsets of share groups, batches of Spark.
 
 Structured Streaming never commits to Kafka (SPARK-27549), so each of its queries is treated as a
-group of its own, `spark:<query id>`. Lag and rates are computed from positions, for both kinds of
-readers.
+group of its own, `spark:<query id>`. The start offset of a share partition is the first offset
+whose delivery is not complete. Lag and rates are computed from positions, for all kinds of readers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT = (
 )
 _OF_LOG = (*_KEPT, "tombstone", "topic_id", "earlier_commits")
 
-GROUP, CHECKPOINT = "group", "checkpoint"
+GROUP, SHARE, CHECKPOINT = "group", "share", "checkpoint"
 SPARK_GROUP_PREFIX = "spark:"
 
 
@@ -79,12 +79,17 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     """Return every position of the existing readers.
 
     Columns: `READER`, `sequence` (rises from one position to the next), `committed_offset`,
-    `commit_timestamp_ms`, `previous_offset`, `is_last`. The rows of a reader are in order
-    and next to each other.
+    `commit_timestamp_ms`, `previous_offset`, `is_last`, `delivered` (of share groups, see
+    `schema.SHARE_STATE`). The rows of a reader are in order and next to each other.
     """
     columns = ("committed_offset", "commit_timestamp_ms", "previous_offset", "is_last")
+    delivered = pl.lit(None, pl.Int32).alias("delivered")
     committed = commits_that_live(bronze, questions).select(
-        *KEY, pl.lit(GROUP).alias("source"), pl.col("log_offset").alias("sequence"), *columns
+        *KEY,
+        pl.lit(GROUP).alias("source"),
+        pl.col("log_offset").alias("sequence"),
+        *columns,
+        delivered,
     )
     query = ("query_id", "topic", "partition")
     before = pl.col("end_offset").shift().over(query, order_by="batch_id")
@@ -99,10 +104,37 @@ def positions(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
             previous_offset=before,
             is_last=pl.col("batch_id") == pl.col("batch_id").max().over(query),
         )
-        .select(*READER, "sequence", *columns)
+        .select(*READER, "sequence", *columns, delivered)
         .sort(*READER, "sequence")
     )
-    return pl.concat([committed, planned])
+    shared = _share_starts(bronze, questions).select(*READER, "sequence", *columns, "delivered")
+    return pl.concat([committed, shared, planned])
+
+
+def _share_starts(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
+    """Return the start offsets of share partitions since their last removal."""
+    at, until_ms = pl.col("log_offset"), questions.until_ms
+    states = bronze.share_state
+    if until_ms is not None:
+        states = states.filter(pl.col("log_timestamp_ms") <= until_ms)
+    is_other = (pl.col("topic_id") != pl.col("current_id")).fill_null(value=False)
+    removed_at = at.filter(pl.col("tombstone")).max().over(KEY)
+    start = pl.col("start_offset").forward_fill().over(KEY)
+    return (
+        states.filter(at > removed_at.fill_null(-1))
+        .join(topic_ids(bronze, questions), on=PARTITION, how="left")
+        .filter(~is_other)
+        .sort(*KEY, "log_offset")
+        .with_columns(committed_offset=start)
+        .filter(pl.col("committed_offset").is_not_null())
+        .with_columns(
+            source=pl.lit(SHARE),
+            sequence="log_offset",
+            commit_timestamp_ms="log_timestamp_ms",
+            previous_offset=pl.col("committed_offset").shift().over(KEY),
+            is_last=at == at.max().over(KEY),
+        )
+    )
 
 
 def _known_batches(bronze: Bronze, questions: Questions) -> pl.LazyFrame:

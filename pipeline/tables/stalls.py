@@ -154,7 +154,9 @@ def _joined(places: pl.LazyFrame, passed: pl.LazyFrame) -> pl.LazyFrame:
             check_sortedness=False,
         )
         .with_columns(
-            passed_ms=pl.when(is_gap("offset")).then(time_in_gap("offset")).otherwise("passed_ms")
+            passed_ms=pl.when(is_gap("offset"))
+            .then(pl.coalesce(time_in_gap("offset"), "from_ms"))
+            .otherwise("passed_ms")
         )
         .drop("next_offset", "from_ms", "before_offset", "before_ms")
     )

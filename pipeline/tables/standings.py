@@ -13,7 +13,7 @@ import polars as pl
 from pipeline.inputs import SAMPLED
 from pipeline.tables.columns import PARTITION, READER
 from pipeline.tables.kept import by_partition, kept
-from pipeline.tables.positions import GROUP, positions
+from pipeline.tables.positions import GROUP, SHARE, positions
 from pipeline.tables.readers import assignments, standing_groups
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def standings(bronze: Bronze, questions: Questions) -> pl.LazyFrame:
     last = (
         positions(bronze, questions)
         .filter("is_last")
-        .select(*READER, "committed_offset", "commit_timestamp_ms")
+        .select(*READER, "committed_offset", "commit_timestamp_ms", "delivered")
     )
     assigned = assignments(standing_groups(bronze, questions)).with_columns(source=pl.lit(GROUP))
     # One row per reader that has a position, an assignment or both.
     readers = (
         pl.concat([last, assigned], how="diagonal")
         .group_by(READER)
-        .agg(pl.max("committed_offset", "commit_timestamp_ms"))
+        .agg(pl.max("committed_offset", "commit_timestamp_ms", "delivered"))
     )
     joined = readers.join(partition_facts(bronze, questions), on=PARTITION, how="left")
     return _judged(joined, questions)
@@ -72,8 +72,11 @@ def _judged(joined: pl.LazyFrame, questions: Questions) -> pl.LazyFrame:
         .otherwise(pl.lit("OK"))
     )
     known = position.is_not_null() & log_end.is_not_null()
+    # Behind the start offset of a share group, some records may be delivered already.
+    is_share, delivered = pl.col("source") == SHARE, pl.col("delivered")
+    unread = log_end - position - pl.when(is_share).then(delivered).otherwise(0)
     return joined.with_columns(
-        lag=pl.when(known).then((log_end - position).clip(lower_bound=0)),
+        lag=pl.when(known).then(unread.clip(lower_bound=0)),
         lost=pl.when(known).then(lost),
         state=state,
     )

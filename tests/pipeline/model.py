@@ -406,6 +406,7 @@ class Model:
             yield {
                 **named(one.key),
                 "source": one.source,
+                "kind": self._kind(one),
                 "at_ms": self.at_ms,
                 "committed_offset": one.position,
                 "commit_timestamp_ms": one.commit_ms,
@@ -422,6 +423,15 @@ class Model:
                 "commit_delay_p99_ms": percentile(delays, 0.99) if delays else None,
                 "commit_delay_records": len(delays),
             }
+
+    def _kind(self, one: Standing) -> str:
+        """Return the type of the group's last generation, or what stands in for it."""
+        from tests.pipeline.model_groups import generations
+
+        if one.source != "group":
+            return one.source
+        made = generations(self).get(one.key[0])
+        return "simple" if made is None else made[-1].kind
 
     def _between(self, place: Place, begin: int, end: int) -> list[Written]:
         records = self.records.get(place, [])

@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import schema
 from pipeline.bronze import _known_records, read_offsets_log, read_the_rest
+from pipeline.inputs import EXACT, NO_TIMES, SAMPLED, Questions
 from pipeline.progress import silent
 from pipeline.sources.segments import LogDirSource
 from pipeline.sources.source import PartitionOffsets
 from pipeline.store import Store
 from protocol.batch import Record
 from storage.checkpoints import topic_id_text
-from tests.pipeline.logs import commits, plain, write_segment
+from tests.pipeline.logs import START_MS, commits, plain, write_segment
 from tests.pipeline.report.scene import write
 from tests.pipeline.story import METADATA_FILE
 
@@ -182,3 +183,33 @@ def test_no_log_end_is_kept_without_its_records(spark: SparkSession, tmp_path: P
     assert rows(store, schema.PARTITION_ENDS) == []
     read_the_rest(LogDirSource(spark, str(log)), store, silent)
     assert [row[3] for row in rows(store, schema.PARTITION_ENDS)] == [9]
+
+
+def test_all_records_are_read_after_runs_that_sampled_times(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Sampled times are kept for the next run, and replaced by the records once these are read."""
+    log, store = tmp_path / "log", Store(spark, str(tmp_path / "out"))
+    write_segment(log, [plain(commits(0, 3))])  # the last commit is 2, of t-0
+    write_segment(log, [plain(commits(0, 9))], topic="t")
+    source = LogDirSource(spark, str(log))
+    read_offsets_log(source, store, silent)
+    first_bytes = store.reads.size_bytes
+    assert first_bytes > 0
+    for _ in range(2):
+        read_the_rest(source, store, silent, SAMPLED, lambda: Questions(START_MS + 600_000))
+        offsets = {row[2]: row[3] for row in rows(store, schema.OFFSET_TIMES)}
+        assert offsets.items() >= {2: START_MS + 2, 9: None}.items()
+        assert not store.has_bronze(schema.TOPIC_RECORDS)
+        assert store.reads.size_bytes == first_bytes
+        requests, store.reads.requests = store.reads.requests, 0
+    assert 0 < requests < 8
+    read_the_rest(source, store, silent)
+    assert rows(store, schema.OFFSET_TIMES) == []
+    assert [row[2] for row in rows(store, schema.TOPIC_RECORDS)] == list(range(9))
+    assert store.reads.size_bytes > first_bytes
+    (end,) = rows(store, schema.PARTITION_ENDS)
+    assert end[schema.PARTITION_ENDS.names.index("time")] == EXACT
+    read_the_rest(source, store, silent, NO_TIMES)
+    (end,) = rows(store, schema.PARTITION_ENDS)
+    assert end[schema.PARTITION_ENDS.names.index("time")] == NO_TIMES

@@ -16,7 +16,7 @@ from pipeline import schema
 from pipeline.sources.admin import ClusterAdmin, ClusterError, TopicFacts
 from pipeline.sources.kafka import BrokerSource
 from pipeline.sources.logdir import OFFSETS_TOPIC
-from pipeline.sources.sampling import Place
+from pipeline.sources.sampling import Found, Place
 from pipeline.sources.source import InputError, is_outage
 
 PLACES = [("t", 0), ("t", 1), ("gone", 0)]
@@ -39,6 +39,7 @@ def _admin(answers: Mapping[Place, int | str]) -> ClusterAdmin:
         if isinstance(answer, str):
             future.get.side_effect = _failed(answer)
         future.get.return_value.offset.return_value = answer
+        future.get.return_value.timestamp.return_value = 1
         return future
 
     java = MagicMock()
@@ -115,3 +116,10 @@ def test_a_partition_without_a_leader_has_no_log_end_and_is_not_read(
 def test_names_that_do_not_resolve_are_an_outage(error: Exception, outage: bool) -> None:
     """A stream goes on after an outage of DNS, as after one of the brokers."""
     assert is_outage(error) is outage
+
+
+def test_the_first_record_since_a_time() -> None:
+    """A partition whose records are all older has None; one without a leader has no answer."""
+    admin = _admin({("t", 0): 7, ("t", 1): "TimeoutException", ("gone", 0): -1})
+    found = admin.since(dict.fromkeys(PLACES, 5))
+    assert found == {("t", 0): Found(7, 1), ("gone", 0): None}

@@ -42,13 +42,13 @@ class Log:
         """Return the log end."""
         return self.records[-1][0] + 1 if self.records else 0
 
-    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found | None]:
         """Answer as ListOffsets does."""
         self.asked += asked.values()
         found = next((one for one in self.records if one[1] >= asked[T]), None)
-        return {} if found is None else {T: Found(*found)}
+        return {T: None if found is None else Found(*found)}
 
-    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+    def last(self, places: Iterable[Place]) -> dict[Place, Found | None]:
         """Return the first record with the greatest timestamp."""
         return {place: Found(*max(self.records, key=_age)) for place in places if self.knows_last}
 
@@ -167,6 +167,15 @@ def test_a_marker_before_new_data_does_not_make_a_reader_late() -> None:
     assert log.tails == [1]
 
 
+def test_a_record_without_a_timestamp_says_nothing() -> None:
+    """A fetched record of an old format does not become a point."""
+    records = [(0, NOW_MS - 60_000), (1, NOW_MS - 50_000)]
+    log = Log(records, data=[(0, -1), (1, -1)])
+    made = ask(log, Wanted(0, 2, NOW_MS, (), (0,)))
+    assert log.tails == [0]
+    assert min(point.from_ms for point in made.points[T]) >= NOW_MS - 60_000
+
+
 def test_records_that_were_read_are_not_asked_for() -> None:
     """Points lie above the records that were read, whose last timestamp is a lower bound."""
     log = Log([(offset, NOW_MS - 100_000 + 1000 * offset) for offset in range(100)])
@@ -182,6 +191,14 @@ def test_records_that_were_read_are_not_asked_for() -> None:
     log.asked.clear()
     assert ask(log, everything).points[T] == []
     assert log.asked == []
+
+
+def test_a_partition_that_does_not_answer_is_not_known() -> None:
+    """A missing answer says nothing about times; the partition is not asked again in this run."""
+    asked = Wanted(0, 100, NOW_MS, (NOW_MS - 5000,), (50,))
+    made = ask(_Silent(), asked)
+    assert made.points[T] == [Point(100, NOW_MS, None)]
+    assert made.requests <= 3
 
 
 def test_points_of_a_long_time_are_few() -> None:
@@ -204,11 +221,11 @@ class _Silent(Log):
     def __init__(self) -> None:
         super().__init__([])
 
-    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found]:
+    def since(self, asked: Mapping[Place, int]) -> dict[Place, Found | None]:
         """Return nothing."""
         return {}
 
-    def last(self, places: Iterable[Place]) -> dict[Place, Found]:
+    def last(self, places: Iterable[Place]) -> dict[Place, Found | None]:
         """Return nothing."""
         return {}
 

@@ -1,6 +1,7 @@
 """What a micro-batch costs as the history grows: CPU seconds, step by step.
 
     python -m benchmarks.pipeline_increments --commits 300000 --commits 1000000
+    python -m benchmarks.pipeline_increments --commits 3000000 --groups 1    # memory of one group
 
 A stream with an interval first reads a log directory whose commits lie ten minutes apart, so that
 more commits are a longer history of the same groups. Then one group commits its 100 partitions
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.pipeline_workload import Watch, Workload
 
-GROUPS, PARTITIONS, ROUND_MS = 100, 100, 600_000
+PARTITIONS, ROUND_MS = 100, 600_000
 STEPS = ("offsets log", "ends and topics", "tables", "in all")
 
 
@@ -88,14 +89,19 @@ def main() -> int:
     """Print a line for each number of commits."""
     options = argparse.ArgumentParser()
     options.add_argument("--commits", type=int, action="append", default=[])
+    options.add_argument("--groups", type=int, default=100)
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     asked = options.parse_args()
     print(f"{'commits':>10} {' '.join(f'{name:>16}' for name in (*STEPS, 'first run'))} {'MB':>8}")
     for commits in asked.commits or [300_000, 1_000_000]:
-        rounds = commits // GROUPS // PARTITIONS
+        rounds = commits // asked.groups // PARTITIONS
         load = Workload(
-            GROUPS, PARTITIONS, rounds, end_ms=time.time_ns() // 10**6, span_ms=rounds * ROUND_MS
+            asked.groups,
+            PARTITIONS,
+            rounds,
+            end_ms=time.time_ns() // 10**6,
+            span_ms=rounds * ROUND_MS,
         )
         with tempfile.TemporaryDirectory() as folder:
             *costs, peak = measure(load, Path(folder), asked.repeats, asked.conf)

@@ -20,6 +20,7 @@ from pipeline import schema
 from pipeline.decode.kinds import COMMIT, EXPRESSION, MEMBER
 from pipeline.progress import Tell
 from pipeline.sources.source import InputError, Source
+from pipeline.state import State
 from pipeline.store import Store
 
 PLACE = ("log_partition", "log_offset")
@@ -93,11 +94,14 @@ def _new_name() -> str:
     return f"run-{uuid4().hex[:12]}"
 
 
-def next_offsets(store: Store) -> dict[int, int]:
-    """Return the next offset of the offsets log to read, by partition."""
+def next_offsets(store: Store, state: State | None = None) -> dict[int, int]:
+    """Return the next offset of the offsets log to read, by partition.
+
+    `state` is the state from which to go on; by default the last one.
+    """
     if not store.has_bronze(schema.OFFSETS_LOG):
         return {}  # a query on the empty frame would cost the first run some seconds
-    state = store.state()
+    state = state or store.state()
     new = store.read_new(state).groupBy("log_partition").agg(F.max("log_offset")).collect()
     known = {} if state is None else state.next_offsets
     return {**known, **{int(row[0]): int(row[1]) + 1 for row in new}}

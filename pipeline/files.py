@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -65,6 +65,27 @@ def _write(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> 
     begun = folder / f".{name}.{uuid4().hex}"
     pq.write_table(rows.to_arrow().cast(wanted), begun)
     begun.replace(folder / name)
+
+
+def may_have_offsets(file: Path, start: Mapping[int, int], end: Mapping[int, int]) -> bool:
+    """Return False if no row of a file of the offsets log lies from `start` to below `end`.
+
+    Both have offsets by partition; without one, there is no bound. The footer of the file decides,
+    which is of use only if the file has rows of a single partition.
+    """
+    footer = pq.read_metadata(file)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    names = [footer.schema.column(number).path for number in range(len(footer.schema))]
+    spans = []
+    for name in ("log_partition", "log_offset"):
+        columns = [group.column(names.index(name)).statistics for group in groups]
+        if not columns or any(column is None or not column.has_min_max for column in columns):
+            return True
+        spans.append((min(column.min for column in columns), max(column.max for column in columns)))
+    (number, last_number), (first, last) = spans
+    if number != last_number:
+        return True
+    return bool(last >= start.get(number, 0) and (number not in end or first < end[number]))
 
 
 def temporary_folder(prefix: str) -> Path:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # no stubs
 from pyspark import StorageLevel
@@ -26,10 +28,18 @@ from pipeline import schema
 from pipeline.bronze import add_offsets_log, next_offsets, read_offsets_log, read_the_rest
 from pipeline.inputs import Questions
 from pipeline.progress import Tell
-from pipeline.shards import ROWS_PER_SHARD, Work, make_files, make_pieces, shards_for, table_of
+from pipeline.shards import (
+    ROWS_PER_SHARD,
+    Work,
+    advance,
+    make_files,
+    make_pieces,
+    shards_for,
+    table_of,
+)
 from pipeline.sources.source import InputError, Source, is_outage
-from pipeline.state import State, keep_state, link_commits
-from pipeline.store import Store
+from pipeline.state import State, keep_state, last_state, link_commits
+from pipeline.store import STATE, Store
 
 LARGE_GROUP_RECORDS = 500_000
 """A group with at least this many records gets a note, because one worker holds all of them in
@@ -39,6 +49,10 @@ STATE_RECORDS = 100_000
 STATE_BATCHES = 32
 """The number of records or batches of bronze after the last state from which on a run makes a new
 one. A run reads at most these and the state; making a state takes as long as reading it."""
+
+STEP_RECORDS = 500_000
+"""The most records of a partition of the offsets log, and so of a group, that a worker holds at
+once, besides the state."""
 
 _NOTED_GROUPS = 5
 _NOTED_REASONS = 5
@@ -184,7 +198,11 @@ def _make_tables(store: Store, questions: Questions, groups: str | None, tell: T
     state = store.state()
     if state is not None and not _is_usable(state, questions, groups):
         state = None
+    makes_states = groups is None and not questions.past and store.states is not None
     new = store.read_new(state).count()
+    if makes_states and new > STEP_RECORDS:
+        state = _advanced(store, questions, state, tell)
+        new = store.read_new(state).count()
     records = new + (0 if state is None else state.rows)
     shards = shards_for(store.spark, records + store.read_bronze(schema.TOPIC_RECORDS).count())
     if records >= LARGE_GROUP_RECORDS:
@@ -197,39 +215,77 @@ def _make_tables(store: Store, questions: Questions, groups: str | None, tell: T
         _write_by_spark(store, make_pieces(store, work), tell)
         return
     is_due = new >= STATE_RECORDS or len(store.new_batches(state)) >= STATE_BATCHES
-    is_due &= groups is None and not questions.past
-    staging = store.staging_for_state() if is_due else None
+    staging = store.staging_for(STATE) if makes_states and is_due else None
     if state is not None:
         link_commits(state, folder)
     counts = make_files(store, work, folder, staging)
-    events = schema.OFFSET_COMMITS.name
-    counts[events] = counts.get(events, 0) + (0 if state is None else state.events)
     for table in schema.TABLES:
         store.put_table(table, folder)
-        tell(f"table {table.name}: {counts.get(table.name, 0)} rows")
-    if staging is not None and store.states is not None:
-        keep_state(store.states, staging, _new_state(store, work, counts), folder)
-        tell(f"state: {counts.get(schema.OFFSETS_LOG.name, 0)} records of the offsets log")
+        earlier = 0 if state is None or table != schema.OFFSET_COMMITS else state.events
+        tell(f"table {table.name}: {counts.get(table.name, 0) + earlier} rows")
+    if staging is not None:
+        _keep(store, work, counts, staging, folder, tell)
+
+
+def _advanced(store: Store, questions: Questions, state: State | None, tell: Tell) -> State | None:
+    """Return a state after which no partition of the offsets log has many new records.
+
+    A worker holds all records of a group, so many records are reduced in several steps.
+    """
+    for until in _steps(store, state):
+        count = store.read_new(state).count() + (0 if state is None else state.rows)
+        work = Work(questions, None, shards_for(store.spark, count), state, until)
+        staging, folder = store.staging_for(STATE), store.staging_for(schema.OFFSET_COMMITS.name)
+        assert staging is not None
+        assert folder is not None
+        if state is not None:
+            link_commits(state, folder)
+        state = _keep(store, work, advance(store, work, folder, staging), staging, folder, tell)
+        shutil.rmtree(folder)
+    return state
+
+
+def _steps(store: Store, state: State | None) -> list[dict[int, int]]:
+    """Return next offsets by partition that divide the new records; none if they are few."""
+    new = store.read_new(state).groupBy("log_partition")
+    most = new.count().agg(F.max("count")).first()
+    steps = math.ceil(((most and most[0]) or 0) / STEP_RECORDS)
+    if steps <= 1:
+        return []
+    shares = [step / steps for step in range(1, steps)]
+    offsets = new.agg(F.percentile_approx("log_offset", shares, 10_000)).collect()
+    return [{row[0]: row[1][step] for row in offsets} for step in range(len(shares))]
+
+
+def _keep(
+    store: Store, work: Work, counts: Mapping[str, int], staging: Path, tables: Path, tell: Tell
+) -> State:
+    """Keep the state whose rows are in `staging`, and return it."""
+    before, states = work.state, store.states
+    assert states is not None
+    known = [] if before is None else before.batches
+    events = 0 if before is None else before.events
+    state = State(
+        folder="",
+        next_offsets={**next_offsets(store, before), **(work.until or {})},
+        batches=store.batch_names(schema.OFFSETS_LOG) if work.until is None else known,
+        rows=counts.get(schema.OFFSETS_LOG.name, 0),
+        events=counts.get(schema.OFFSET_COMMITS.name, 0) + events,
+        first_log_ms=_first_log_ms(store, before),
+        at_ms=work.questions.at_ms,
+        window_ms=work.questions.window_ms,
+    )
+    keep_state(states, staging, state, tables)
+    tell(f"state: {state.rows} records of the offsets log")
+    kept = last_state(states)
+    assert kept is not None
+    return kept
 
 
 def _is_usable(state: State, questions: Questions, groups: str | None) -> bool:
     """Return whether tables made from the state are those made from all of bronze."""
     is_later = not questions.past and questions.at_ms >= state.at_ms
     return is_later and groups is None and questions.window_ms <= state.window_ms
-
-
-def _new_state(store: Store, work: Work, counts: Mapping[str, int]) -> State:
-    """Return the state that covers all of bronze."""
-    return State(
-        folder="",
-        next_offsets=next_offsets(store),
-        batches=store.batch_names(schema.OFFSETS_LOG),
-        rows=counts.get(schema.OFFSETS_LOG.name, 0),
-        events=counts[schema.OFFSET_COMMITS.name],
-        first_log_ms=_first_log_ms(store, work.state),
-        at_ms=work.questions.at_ms,
-        window_ms=work.questions.window_ms,
-    )
 
 
 def _large_groups(store: Store, state: State | None) -> list[str]:

@@ -40,7 +40,7 @@ from pipeline.pieces import (
 from pipeline.reduction import reduced
 from pipeline.schema.arrow import polars_schema
 from pipeline.state import State
-from pipeline.tables import makers
+from pipeline.tables import makers, offset_commits
 from pipeline.tables.kept import BY_PARTITION
 from pipeline.tables.positions import SPARK_GROUP_PREFIX
 
@@ -74,6 +74,7 @@ _OF_COMMITS = (
 )
 """The columns of commits that the first pass needs."""
 
+_NEVER = 2**63 - 1
 _GROUP = pl.col("group")
 _GROUP_OF_QUERY = SPARK_GROUP_PREFIX + pl.col("query_id")
 _PARTITION = pl.concat_str("topic", "partition", separator="-")
@@ -118,12 +119,34 @@ class Work(NamedTuple):
 
     `groups` is a regular expression for whole group names; other groups are left out. With `state`,
     the log consists of the state's rows and the rows after it, and only events after it are made.
+    `until` has the first offsets of the log, by partition, that do not count; null for none.
     """
 
     questions: Questions
     groups: str | None
     shards: int
     state: State | None = None
+    until: Mapping[int, int] | None = None
+
+    @property
+    def since_ms(self) -> int:
+        """Return the begin of the window."""
+        return self.questions.at_ms - self.questions.window_ms
+
+    @property
+    def is_new(self) -> pl.Expr:
+        """Return whether a row of the log comes after the state and counts."""
+        at = pl.col("log_offset")
+        start = _bound({} if self.state is None else self.state.next_offsets, 0)
+        return (at >= start) & (at < _bound(self.until or {}, _NEVER))
+
+
+def _bound(offsets: Mapping[int, int], default: int) -> pl.Expr:
+    """Return the offset of a row's partition of the log."""
+    if not offsets:
+        return pl.lit(default, pl.Int64)
+    number = pl.col("log_partition")
+    return number.replace_strict(offsets, default=default, return_dtype=pl.Int64)
 
 
 def make_pieces(store: Store, work: Work) -> DataFrame:
@@ -150,13 +173,12 @@ def make_files(
     The rows are the same as those of `make_pieces`. Each table with rows has a folder. With
     `state_folder`, the reduced log is written there; its count has the name of that table.
     """
-    since_ms = work.questions.at_ms - work.questions.window_ms
 
     def rows_of(frames: Mapping[str, pl.DataFrame]) -> Iterator[tuple[schema.Table, pl.DataFrame]]:
         yield from _tables(frames, work)
         log = frames.get(schema.OFFSETS_LOG.name)
         if state_folder is not None and log is not None:
-            yield schema.OFFSETS_LOG, reduced(log.lazy(), since_ms).collect()
+            yield schema.OFFSETS_LOG, reduced(log.lazy(), work.since_ms).collect()
 
     def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
         for shard, frames in by_shard(batches):
@@ -166,6 +188,31 @@ def make_files(
                 yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
 
     counts = _by_group(store, work).mapInArrow(make, "name string, count bigint")
+    return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
+
+
+def advance(store: Store, work: Work, folder: Path, state_folder: Path) -> dict[str, int]:
+    """Write `offset_commits` and the reduced log of the rows of `work`, but no other table.
+
+    Return the row counts as `make_files` does. A worker holds only the rows up to `work.until`.
+    """
+
+    def make(batches: ArrowBatches) -> Iterator[pa.RecordBatch]:
+        for shard, frames in by_shard(batches):
+            log = _bronze(frames)
+            events = offset_commits.make(log, work.questions).filter(work.is_new)
+            kept = reduced(log.offsets_log, work.since_ms)
+            made = (
+                (schema.OFFSET_COMMITS, folder, events),
+                (schema.OFFSETS_LOG, state_folder, kept),
+            )
+            for table, below, lazy in made:
+                rows = lazy.collect()
+                write_rows(table, rows, below / table.name, f"part-{shard:05}.parquet")
+                yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
+
+    pieces = _cut_bronze(store, _BY_GROUP[0], work)
+    counts = meet(pieces, work.shards).mapInArrow(make, "name string, count bigint")
     return dict(counts.groupBy("name").agg(sql.sum("count")).collect())
 
 
@@ -184,20 +231,13 @@ def _by_group(store: Store, work: Work) -> DataFrame:
 
 def _cut_bronze(store: Store, part: _Part, work: Work) -> list[DataFrame]:
     """Return the rows of a part in pieces; the rows' key determines the shard."""
-    if work.state is None or part.table != schema.OFFSETS_LOG:
+    if part.table != schema.OFFSETS_LOG or (work.state is None and work.until is None):
         return [_cut_files(store.bronze_files(part.table), part, work)]
-    new = part.with_rows(_is_after(work.state))
-    return [
-        _cut_files(store.files_in([str(work.state.log)]), part, work),
-        _cut_files(store.files_in(store.new_batches(work.state)), new, work),
-    ]
-
-
-def _is_after(state: State) -> pl.Expr:
-    start = pl.col("log_partition").replace_strict(
-        state.next_offsets, default=0, return_dtype=pl.Int64
-    )
-    return pl.col("log_offset") >= start
+    new = store.files_in(store.new_files(work.state, work.until))
+    pieces = [_cut_files(new, part.with_rows(work.is_new), work)]
+    if work.state is not None:
+        pieces.append(_cut_files(store.files_in([store.log_of(work.state)]), part, work))
+    return pieces
 
 
 def _cut_files(files: DataFrame, part: _Part, work: Work) -> DataFrame:
@@ -273,6 +313,6 @@ def _tables(
         bronze.results[name, questions] = kept
     for table, make in _MAKERS:
         rows = make(bronze, questions)
-        if work.state is not None and table == schema.OFFSET_COMMITS:
-            rows = rows.filter(_is_after(work.state))
+        if table == schema.OFFSET_COMMITS:
+            rows = rows.filter(work.is_new)
         yield table, rows.collect()

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import schema
-from pipeline.files import write_no_rows, write_parts
+from pipeline.files import may_have_offsets, write_no_rows, write_parts
 from pipeline.inputs import MINUTE_MS
 from pipeline.merging import merge_batches, replaced_batches
 from pipeline.pieces import PACKED, ArrowBatches, unpack_all, unpacked
@@ -37,7 +37,7 @@ from pipeline.state import State, last_state
 
 _BATCH = "batch"
 _STAGING = "staging"
-_STATE = "state"
+STATE = "state"
 _TABLES = "tables"
 _VERSIONS = "versions"
 _COMPLETE = "_complete"
@@ -179,7 +179,7 @@ class Store:
         """Return the folder of states; None if Spark writes the tables, or bronze is another's."""
         if self._format != PARQUET or self.reads_other_bronze:
             return None
-        return self._local(self.path(_STATE))
+        return self._local(self.path(STATE))
 
     def state(self) -> State | None:
         """Return the last state; None if there is none, or no bronze from which it was made."""
@@ -187,9 +187,9 @@ class Store:
             return None
         return last_state(self.states)
 
-    def staging_for_state(self) -> Path | None:
-        """Return an empty folder for a new state; None where there are no states."""
-        return None if self.states is None else self._empty_folder(self.path(_STAGING, _STATE))
+    def staging_for(self, name: str) -> Path | None:
+        """Return an empty folder for files of a new state; None where there are no states."""
+        return None if self.states is None else self._empty_folder(self.path(_STAGING, name))
 
     def new_batches(self, state: State | None) -> list[str]:
         """Return the folders of bronze with all rows of the offsets log after the state.
@@ -200,6 +200,22 @@ class Store:
         names = self.batch_names(schema.OFFSETS_LOG)
         folder = self._folder(schema.OFFSETS_LOG)
         return [f"{folder}/{name}" for name in names if name not in known]
+
+    def new_files(self, state: State | None, until: Mapping[int, int] | None) -> list[str]:
+        """Return the files of `new_batches` that may have rows after the state, below `until`."""
+        start = {} if state is None else state.next_offsets
+        files = []
+        for folder in self.new_batches(state):
+            local = self._local(folder)
+            assert local is not None  # there are states only where workers write
+            for file in sorted(local.rglob("*.parquet")):
+                if may_have_offsets(file, start, until or {}):
+                    files.append(f"{folder}/{file.relative_to(local)}")
+        return files
+
+    def log_of(self, state: State) -> str:
+        """Return the folder of the reduced rows of a state."""
+        return self.path(STATE, Path(state.folder).name, schema.OFFSETS_LOG.name)
 
     def read_new(self, state: State | None) -> DataFrame:
         """Return the rows of the offsets log after the state."""
@@ -218,9 +234,8 @@ class Store:
         """Return the rows of the offsets log that tables need: the state's and those after it."""
         if state is None:
             return self.read_new(None)
-        return self._read_parquet(schema.OFFSETS_LOG, [str(state.log)]).unionAll(
-            self.read_new(state)
-        )
+        kept = self._read_parquet(schema.OFFSETS_LOG, [self.log_of(state)])
+        return kept.unionAll(self.read_new(state))
 
     def merge_bronze(self) -> None:
         """Merge small batches of bronze, if workers can write there."""

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import files, schema
-from pipeline.files import write_no_rows, write_parts, write_rows
+from pipeline.files import may_have_offsets, write_no_rows, write_parts, write_rows
 from pipeline.pieces import PACKED, ROWS_PER_PIECE, by_shard, cut, pack, pack_batch
 from pipeline.schema.arrow import arrow_schema, polars_schema
 from pipeline.store import DELTA, Store
@@ -58,6 +58,23 @@ def test_a_table_takes_the_place_of_the_one_before(spark: SparkSession, tmp_path
         store.put_table(LAG, folder)
         assert sorted(row["group"] for row in read_table(store, LAG).collect()) == sorted(groups)
         write_rows(LAG, frame(LAG, [{"group": "stopped"}]).collect(), folder / LAG.name, "part-0")
+
+
+def test_files_outside_of_some_offsets_are_left_out(tmp_path: Path) -> None:
+    """The footer tells which offsets a file has, if its rows are of one partition of the log."""
+    table = schema.OFFSETS_LOG
+    for name, numbers in (("one", (3, 3)), ("two", (3, 4))):
+        places = zip(numbers, (10, 20), strict=True)
+        rows = [{"log_partition": number, "log_offset": offset} for number, offset in places]
+        write_rows(table, frame(table, rows).collect(), tmp_path, name)
+    nowhere: dict[int, int] = {}
+    bounds = (
+        (nowhere, nowhere), ({3: 20}, nowhere), ({3: 21}, nowhere), ({4: 21}, {3: 11}),
+        (nowhere, {3: 10}),
+    )  # fmt: skip
+    found = [may_have_offsets(tmp_path / "one", start, end) for start, end in bounds]
+    assert found == [True, True, False, True, False]
+    assert all(may_have_offsets(tmp_path / "two", start, end) for start, end in bounds)
 
 
 def test_only_spark_can_write_elsewhere(spark: SparkSession, tmp_path: Path) -> None:

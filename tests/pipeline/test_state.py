@@ -67,9 +67,10 @@ def dies(*_: object) -> None:
 def test_increments_give_the_tables_of_one_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables of the last run are those of one run, also with a kill and a new topic."""
-    monkeypatch.setattr(run, "STATE_RECORDS", 1)
-    monkeypatch.setattr(merging, "BATCHES_LEAST", 2)
+    """The tables of the last run are those of one run, also with a kill and a new topic.
+
+    The first run makes its state in two steps, the third one merges batches.
+    """
     log, said = tmp_path / "log", list[str]()
     out, whole = Store(spark, str(tmp_path / "out")), Store(spark, str(tmp_path / "whole"))
 
@@ -80,19 +81,26 @@ def test_increments_give_the_tables_of_one_run(
         with clock_at(at_ms):
             run.run_batch(LogDirSource(spark, str(log)), store, ask, None, said.append)
 
-    make(out, write_log(log, 0, 90, 1))
-    make(out, write_log(log, 90, 180, 1))
-    at_ms = write_log(log, 180, 240, 2)
     with monkeypatch.context() as patch:
-        patch.setattr(run, "keep_state", dies)
-        with pytest.raises(KeyboardInterrupt):
-            make(out, at_ms)
-    said.clear()
-    make(out, at_ms + MINUTE_MS)
+        patch.setattr(run, "STATE_RECORDS", 1)
+        patch.setattr(run, "STEP_RECORDS", 89)
+        patch.setattr(merging, "BATCHES_LEAST", 2)
+        make(out, write_log(log, 0, 90, 1))
+        assert len([line for line in said if line.startswith("state: ")]) == 2
+        patch.setattr(run, "STEP_RECORDS", 1000)
+        make(out, write_log(log, 90, 180, 1))
+        at_ms = write_log(log, 180, 240, 2)
+        with monkeypatch.context() as killed:
+            killed.setattr(run, "keep_state", dies)
+            with pytest.raises(KeyboardInterrupt):
+                make(out, at_ms)
+        said.clear()
+        make(out, at_ms + MINUTE_MS)
     read = [line for line in said if "from" in line and "records of the offsets log" in line]
     assert len(read) == 1
     assert int(read[0].split()[-6]) < 120
     make(whole, at_ms + MINUTE_MS)
+    assert whole.state() is None
     wanted = tables(whole)
     for name, rows in tables(out).items():
         assert differences(rows, wanted[name]) == [], name
@@ -183,9 +191,9 @@ def test_a_kill_between_any_two_steps_leaves_a_whole_state(tmp_path: Path) -> No
         state = last_state(states)
         assert state is not None
         seen.add(state.next_offsets[0])
-        files = {file.name for file in Path(state.folder).rglob("part*")}
-        assert {file.name for file in state.log.iterdir()} <= files
-        assert len(list((Path(state.folder) / "offset_commits").rglob("settled*"))) == 1
+        folder = Path(state.folder)
+        assert len(list((folder / "offsets_log").iterdir())) == 1
+        assert len(list((folder / "offset_commits").rglob("settled*"))) == 1
         if not is_killed:
             break
         for left in staging.rglob("settled*"):

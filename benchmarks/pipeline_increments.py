@@ -6,7 +6,7 @@
 A stream with an interval first reads a log directory whose commits lie ten minutes apart, so that
 more commits are a longer history of the same groups. Then one group commits its 100 partitions
 again, several times; a line has the median CPU seconds of each step of such a micro-batch, without
-the start of Spark. The last column is the cost of the first run.
+the start of Spark. The last columns are the cost of the first run and a worker's largest memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Stream:
 
 
 def measure(load: Workload, folder: Path, repeats: int, settings: list[str]) -> list[float]:
-    """Return the median cost of each step, and the cost and memory of the first run."""
+    """Return the median cost of each step, the cost of the first run, and a worker's memory."""
     log = folder / f"log-{load.commits}"
     load.write(log)
     stream = Stream(log, folder / f"out-{load.commits}", settings)
@@ -73,16 +73,18 @@ def measure(load: Workload, folder: Path, repeats: int, settings: list[str]) -> 
                 cpu = stream.watch.cpu_seconds
                 if first and len(marks) == 2:
                     steps.append([marks[0] - begun, marks[1] - marks[0], cpu - marks[1]])
-                first = first or cpu
+                # The tables that are made before the first micro-batch are empty.
+                first = first or (cpu if marks else 0.0)
                 begun, marks = cpu, []
-                if len(steps) == repeats + 2:
+                if len(steps) == repeats + 1:
                     break
-                load.commit_again(log, time.time_ns() // 1_000_000)
+                if first:
+                    load.commit_again(log, time.time_ns() // 1_000_000)
     finally:
         stream.stop()
-    # The first micro-batches still compile the JVM's code.
-    medians = [statistics.median(values) for values in zip(*steps[2:], strict=True)]
-    return [*medians, sum(medians), first, stream.watch.peak_mb]
+    # The first micro-batch still compiles the JVM's code.
+    medians = [statistics.median(values) for values in zip(*steps[1:], strict=True)]
+    return [*medians, sum(medians), first, stream.watch.worker_mb]
 
 
 def main() -> int:

@@ -212,6 +212,8 @@ class Watch:
         self._seconds: dict[int, float] = {}
         self._java: set[int] = set()
         self.peak_mb = 0.0
+        self.worker_mb = 0.0
+        """The largest memory of a single process other than a JVM."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -261,6 +263,8 @@ class Watch:
                 resident += rss
                 if is_java:
                     self._java.add(process)
+                else:
+                    self.worker_mb = max(self.worker_mb, rss)
         self.peak_mb = max(self.peak_mb, resident)
 
 

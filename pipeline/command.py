@@ -79,11 +79,12 @@ def _execute(options: argparse.Namespace, tell: Tell) -> None:
     """
     from pipeline.bronze import claim_for, cluster_of, keep_spark_progress
     from pipeline.run import known_ms, run_batch, run_stream
+    from pipeline.session import has_delta
     from pipeline.sources.kafka import BrokerSource
     from pipeline.sources.segments import LogDirSource
     from pipeline.sources.source import InputError, Source
     from pipeline.sources.spark_progress import read_progress
-    from pipeline.store import DELTA, Store, has_delta
+    from pipeline.store import DELTA, Store
 
     progress = [row for path in options.spark_checkpoint for row in read_progress(path)]
     if progress and options.command == "run" and options.parquet is not None:

@@ -79,9 +79,9 @@ def may_have_offsets(file: Path, start: Mapping[int, int], end: Mapping[int, int
     spans = []
     for name in ("log_partition", "log_offset"):
         columns = [group.column(names.index(name)).statistics for group in groups]
-        if not columns or any(one is None or not one.has_min_max for one in columns):
+        if not columns or any(column is None or not column.has_min_max for column in columns):
             return True
-        spans.append((min(one.min for one in columns), max(one.max for one in columns)))
+        spans.append((min(column.min for column in columns), max(column.max for column in columns)))
     (number, last_number), (first, last) = spans
     if number != last_number:
         return True

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -119,3 +120,11 @@ def _make() -> Path:
         folder.mkdir(parents=True)
         (folder / package).symlink_to(str(files(package)))
     return home
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Return whether Delta's classes are on the class path."""
+    name = "org/apache/spark/sql/delta/catalog/DeltaCatalog.class"
+    java: Any = spark._jvm
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    return loader.getResource(name) is not None

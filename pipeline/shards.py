@@ -209,10 +209,10 @@ def advance(store: Store, work: Work, folder: Path, state_folder: Path) -> dict[
                 (schema.OFFSET_COMMITS, folder, events),
                 (schema.OFFSETS_LOG, state_folder, kept),
             )
-            for table, below, rows in made:
-                found = rows.collect()
-                write_rows(table, found, below / table.name, f"part-{shard:05}.parquet")
-                yield pa.record_batch([[table.name], [len(found)]], names=["name", "count"])
+            for table, below, lazy in made:
+                rows = lazy.collect()
+                write_rows(table, rows, below / table.name, f"part-{shard:05}.parquet")
+                yield pa.record_batch([[table.name], [len(rows)]], names=["name", "count"])
 
     pieces = _cut_bronze(store, _BY_GROUP[0], work)
     counts = meet(pieces, work.shards).mapInArrow(make, "name string, count bigint")
@@ -239,7 +239,7 @@ def _cut_bronze(store: Store, part: _Part, work: Work) -> list[DataFrame]:
     new = store.files_in(store.new_files(work.state, work.until))
     pieces = [_cut_files(new, part.with_rows(work.is_new), work)]
     if work.state is not None:
-        pieces.append(_cut_files(store.files_in([str(work.state.log)]), part, work))
+        pieces.append(_cut_files(store.files_in([store.log_of(work.state)]), part, work))
     return pieces
 
 

@@ -46,16 +46,6 @@ class State(NamedTuple):
     at_ms: int
     window_ms: int
 
-    @property
-    def log(self) -> Path:
-        """Return the folder of the reduced rows."""
-        return log_of(Path(self.folder))
-
-
-def log_of(folder: Path) -> Path:
-    """Return the folder of the reduced rows in the folder of a state."""
-    return folder / schema.OFFSETS_LOG.name
-
 
 def last_state(states: Path) -> State | None:
     """Return the last state in the folder of states; None if there is none of this format.

@@ -4,9 +4,9 @@ A batch of bronze is written to a staging folder and then renamed, so that it is
 The name of a batch identifies its content, so that writing a batch twice changes nothing. Of a
 bronze table that is replaced, the batch with the greatest number counts.
 
-Each run writes all its tables to a new folder below `versions`. The marker `_complete` in it makes
-it the current version; on a local file system, the symbolic link `tables` is then replaced. A
-version stays for ten minutes after the next one for readers that have opened it.
+Each run writes all its tables to a new folder below `versions`. The marker `_complete` makes it the
+current version; on a local file system, the symbolic link `tables` is then replaced. A version
+stays for ten minutes after the next one, because readers may have it open.
 """
 
 from __future__ import annotations
@@ -65,14 +65,6 @@ class Reads:
 
     size_bytes: int = 0
     requests: int = 0
-
-
-def has_delta(spark: SparkSession) -> bool:
-    """Return whether Delta's classes are on the class path."""
-    name = "org/apache/spark/sql/delta/catalog/DeltaCatalog.class"
-    java: Any = spark._jvm
-    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
-    return loader.getResource(name) is not None
 
 
 def _write_parquet(frame: DataFrame, path: str) -> None:
@@ -214,11 +206,18 @@ class Store:
     def new_files(self, state: State | None, until: Mapping[int, int] | None) -> list[str]:
         """Return the files of `new_batches` that may have rows after the state, below `until`."""
         start = {} if state is None else state.next_offsets
-        folders = (self._local(folder) for folder in self.new_batches(state))
-        files = sorted(
-            file for folder in folders if folder is not None for file in folder.rglob("*.parquet")
-        )
-        return [str(file) for file in files if may_have_offsets(file, start, until or {})]
+        files = []
+        for folder in self.new_batches(state):
+            local = self._local(folder)
+            assert local is not None  # there are states only where workers write
+            for file in sorted(local.rglob("*.parquet")):
+                if may_have_offsets(file, start, until or {}):
+                    files.append(f"{folder}/{file.relative_to(local)}")
+        return files
+
+    def log_of(self, state: State) -> str:
+        """Return the folder of the reduced rows of a state."""
+        return self.path(STATE, Path(state.folder).name, schema.OFFSETS_LOG.name)
 
     def read_new(self, state: State | None) -> DataFrame:
         """Return the rows of the offsets log after the state."""
@@ -237,15 +236,13 @@ class Store:
         """Return the rows of the offsets log that tables need: the state's and those after it."""
         if state is None:
             return self.read_new(None)
-        return self._read_parquet(schema.OFFSETS_LOG, [str(state.log)]).unionAll(
-            self.read_new(state)
-        )
+        kept = self._read_parquet(schema.OFFSETS_LOG, [self.log_of(state)])
+        return kept.unionAll(self.read_new(state))
 
     def merge_bronze(self) -> None:
         """Merge small batches of bronze, if workers can write there."""
         for table in _APPENDED if self.states is not None else ():
-            folder = self._local(self._folder(table))
-            if folder is not None:
+            if (folder := self._local(self._folder(table))) is not None:
                 merge_batches(folder, folder.parents[1] / _STAGING / "merged", table)
 
     def nothing(self, table: schema.Table) -> DataFrame:
@@ -281,11 +278,10 @@ class Store:
         """Like `add_bronze`, with packed rows (see `pipeline.pieces`) filtered by `where`."""
 
         def write(staging: str) -> None:
-            folder = self._empty_folder(staging)
-            if folder is None:
-                _write_parquet(unpacked(packed, table, where), staging)
-            else:
+            if (folder := self._empty_folder(staging)) is not None:
                 _write_by_workers(packed, table, where, folder)
+            else:
+                _write_parquet(unpacked(packed, table, where), staging)
 
         return self._add(table, batch, write)
 
@@ -295,11 +291,11 @@ class Store:
             return False
         staging = self.path(_STAGING, table.name, batch)
         write(staging)
-        if not self._has_rows(table, staging):
+        if has_rows := self._has_rows(table, staging):
+            self._rename(staging, target)
+        else:
             self._delete(staging)
-            return False
-        self._rename(staging, target)
-        return True
+        return has_rows
 
     def _has_rows(self, table: schema.Table, folder: str) -> bool:
         """Return whether Parquet files have rows, and count the bytes of these records."""

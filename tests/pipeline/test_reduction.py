@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -89,9 +90,7 @@ class History:
 def tables(history: History, log: pl.LazyFrame, questions: Questions) -> dict[str, Any]:
     """Return the rows of all tables."""
     made = bronze(topic_records=history.records, partition_ends=history.partition_ends())
-    known = type(made)(
-        log, made.topic_records, made.partition_ends, made.group_events, made.spark_progress
-    )
+    known = replace(made, offsets_log=log)
     return {table.name: rows_of(make(known, questions), table) for table, make in makers()}
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import merging, run, schema
 from pipeline.files import write_rows
-from pipeline.inputs import MINUTE_MS, Questions
+from pipeline.inputs import DAY_MS, MINUTE_MS, Questions
 from pipeline.merging import merge_batches, replaced_batches
 from pipeline.sources.segments import LogDirSource
 from pipeline.state import State, keep_state, last_state
@@ -124,12 +124,13 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 
-what, left, out = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+what, left, out, arguments = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:]
 changes = ("os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir")
 
 def kill(event, given):
     global left
-    if event in changes or (event == "open" and given[2] & os.O_ACCMODE):
+    is_change = event in changes or (event == "open" and given[2] & os.O_ACCMODE)
+    if is_change and str(given[0]).startswith(str(out)):
         left -= 1
         if left < 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -139,18 +140,25 @@ if what == "keep":
     state = State("", {0: 9}, ["batch=1"], 2, 3, None, 7, 8)
     sys.addaudithook(kill)
     keep_state(out / "state", out / "staging", state, out / "tables")
+elif what == "run":
+    from pipeline import merging, run
+    from pipeline.command import main
+    run.STATE_RECORDS, run.STEP_RECORDS, merging.BATCHES_LEAST = 1, 50, 2
+    sys.addaudithook(kill)
+    sys.exit(main(arguments))
 else:
     from pipeline import merging, schema
     merging.BATCHES_LEAST = 3
     sys.addaudithook(kill)
     merging.merge_batches(out / "bronze", out / "staging", schema.OFFSETS_LOG)
 """
-"""Keeps a second state, or merges batches, and is killed before the n-th change of a file."""
+"""Keeps a second state, merges batches or runs the pipeline. It is killed before the n-th change of
+a file below `out`."""
 
 
-def killed_at(what: str, step: int, out: Path) -> bool:
+def killed_at(what: str, step: int, out: Path, *arguments: str) -> bool:
     """Run `KILLED` and return whether it was killed before its change `step` of a file."""
-    command = [sys.executable, "-c", KILLED, what, str(step), str(out)]
+    command = [sys.executable, "-c", KILLED, what, str(step), str(out), *arguments]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     assert code in (0, -9)
     return code != 0
@@ -192,9 +200,9 @@ def test_a_kill_between_any_two_steps_leaves_a_whole_state(tmp_path: Path) -> No
         state = last_state(states)
         assert state is not None
         seen.add(state.next_offsets[0])
-        files = {file.name for file in Path(state.folder).rglob("part*")}
-        assert {file.name for file in state.log.iterdir()} <= files
-        assert len(list((Path(state.folder) / "offset_commits").rglob("settled*"))) == 1
+        folder = Path(state.folder)
+        assert len(list((folder / "offsets_log").iterdir())) == 1
+        assert len(list((folder / "offset_commits").rglob("settled*"))) == 1
         if not is_killed:
             break
         for left in staging.rglob("settled*"):
@@ -229,3 +237,34 @@ def test_a_kill_while_batches_are_merged_neither_loses_nor_doubles_a_record(
     merge_batches(bronze, tmp_path / "staging", schema.OFFSETS_LOG)
     assert offsets() == [0, 1, 2, 3, 4]
     assert len(list(bronze.iterdir())) == 1
+
+
+@pytest.mark.nightly
+def test_runs_that_are_killed_give_the_tables_of_one_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Runs that are killed before their 6th, 36th and later changes do not change the tables.
+
+    The instant lies in the future, and the window begins in the middle of the log.
+    """
+    log, out, whole = (tmp_path / name for name in ("log", "out", "whole"))
+    at_ms = START_MS + 20 * 365 * DAY_MS
+    window_ms = at_ms - START_MS - 100 * MINUTE_MS
+
+    def arguments(place: Path) -> list[str]:
+        paths = ["--log-dir", str(log), "--out", str(place)]
+        return ["run", *paths, "--at", str(at_ms), "--window", f"{window_ms}ms"]
+
+    write_log(log, 0, 120, 1)
+    assert not killed_at("run", 10_000, out, *arguments(out))
+    write_log(log, 120, 240, 2)
+    step = 5
+    while killed_at("run", step, out, *arguments(out)):
+        step += 30
+    assert step > 5
+    assert Store(spark, str(out)).state() is not None
+    assert not killed_at("run", 10_000, whole, *arguments(whole))
+    wanted = tables(Store(spark, str(whole)))
+    for name, rows in tables(Store(spark, str(out))).items():
+        if name != "coverage":
+            assert differences(rows, wanted[name]) == [], name

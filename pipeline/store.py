@@ -39,8 +39,7 @@ from pipeline.state import State, last_state
 _BATCH = "batch"
 _STAGING = "staging"
 STATE = "state"
-_TABLES = "tables"
-_VERSIONS = "versions"
+_TABLES, _VERSIONS = "tables", "versions"
 _COMPLETE = "_complete"
 _DELTA_LOG = "_delta_log"
 _KEPT_MS = 10 * MINUTE_MS

@@ -171,7 +171,7 @@ def test_packed_rows_become_bronze(
 def test_a_batch_without_rows_adds_no_file(spark: SparkSession, tmp_path: Path) -> None:
     """A refresh of a stream without new records leaves bronze as it was."""
     store = Store(spark, str(tmp_path))
-    rows = spark.createDataFrame([("t", 0, 5, 1, 9, None)], schema.TOPIC_RECORDS.spark())
+    rows = spark.createDataFrame([("t", 0, 5, 1, 9, None, None)], schema.TOPIC_RECORDS.spark())
     assert not store.add_bronze(schema.TOPIC_RECORDS, "nothing", rows.filter("offset > 5"))
     assert store.add_bronze(schema.TOPIC_RECORDS, "one", rows)
     assert not store.add_bronze(schema.TOPIC_RECORDS, "nothing", rows.filter("offset > 5"))

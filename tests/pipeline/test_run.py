@@ -7,7 +7,6 @@ import threading
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -159,7 +158,7 @@ def test_tables_are_refreshed_on_time_without_commits(interval: float, refreshes
 def test_a_slow_refresh_is_not_followed_by_another_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The interval begins at the end of a refresh, else a slow one would leave no time to read."""
     now = [100.0]
-    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(run, "monotonic", lambda: now[0])
     ended: list[float] = []
 
     def refresh() -> None:

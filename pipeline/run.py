@@ -77,9 +77,8 @@ def run_batch(
 ) -> None:
     """Read what is new (nothing without a source), then make all tables.
 
-    `time` is a value of `--time`.
-    `ask` is called after reading, so that an instant of "now" is not before the time at which the
-    partition ends were read.
+    `time` is a value of `--time`. `ask` is called after reading, so that an instant of "now" is not
+    before the time at which the partition ends were read.
     """
     if source is not None:
         read_offsets_log(source, store, tell)

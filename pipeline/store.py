@@ -46,7 +46,7 @@ _KEPT_MS = 10 * MINUTE_MS
 """How long a version stays after it was replaced."""
 _REPLACED = (schema.OFFSET_TIMES, schema.PARTITION_ENDS, schema.SPARK_PROGRESS)
 """The bronze tables whose rows are replaced as a whole."""
-_APPENDED = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS, schema.GROUP_EVENTS)
+_APPENDED = (schema.OFFSETS_LOG, schema.TOPIC_RECORDS, schema.GROUP_EVENTS, schema.SHARE_STATE)
 """The bronze tables to which runs add batches."""
 PARQUET = "parquet"
 DELTA = "delta"

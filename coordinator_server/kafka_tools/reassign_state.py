@@ -60,11 +60,11 @@ def _states(client: Client, plan: Plan, running: Mapping[Place, OngoingReassignm
         topic, index = place
         name = f"{topic}-{index}"
         if place in running:
-            lines[place] = f"OngoingReassignment of partition {name} is still in progress."
+            lines[place] = f"Reassignment of partition {name} is still in progress."
             continue
         replicas = _replicas_of(described[topic], index)
         lines[place] = (
-            f"OngoingReassignment of partition {name} is completed."
+            f"Reassignment of partition {name} is completed."
             if replicas == wanted
             else f"There is no active reassignment of partition {name}, but replica set is "
             f"{','.join(map(str, replicas))} rather than {','.join(map(str, wanted))}."
@@ -102,13 +102,13 @@ def _move_line(replica: Replica, directories: Directories, plan: Plan) -> str:
         )
     if directories.future is None:
         if directories.current == wanted:
-            return f"OngoingReassignment of replica {replica} completed successfully."
+            return f"Reassignment of replica {replica} completed successfully."
         return (
             f"Partition {name} on broker {replica.broker} is not being moved from log dir "
             f"{directories.current} to {wanted}."
         )
     if directories.future == wanted:
-        return f"OngoingReassignment of replica {replica} is still in progress."
+        return f"Reassignment of replica {replica} is still in progress."
     return (
         f"Partition {name} on broker {replica.broker} is being moved to log dir "
         f"{directories.future} instead of {wanted}."

@@ -119,6 +119,24 @@ def test_cluster_brokers_and_settings(api: ControlApi, broker: Broker) -> None:
     assert refused(api.telemetry_show, "nobody")[0] == 404
 
 
+def test_fault_rules(api: ControlApi) -> None:
+    """Rules are added, listed and removed; an impossible rule and an unknown id are refused."""
+    rule = api.faults_add({"api": "Heartbeat", "error": "NOT_COORDINATOR", "times": 2})
+    assert rule["injected"] == 0
+    assert [one["rule"] for one in api.faults_list()["faults"]] == [rule["rule"]]
+    assert api.faults_remove(rule["id"])["is_over"]
+    assert refused(api.faults_remove, rule["id"])[0] == 404
+    status, message = refused(api.faults_add, {"api": "Heartbeat", "error": "INVALID_TIMESTAMP"})
+    assert (status, "Kafka never returns INVALID_TIMESTAMP" in message) == (400, True)
+    for text in ("abc", "9" * 5000):
+        with pytest.raises(BrokerError) as error:
+            api.control.call("DELETE", f"/faults/{text}")
+        assert error.value.status == 400
+    api.faults_add({"api": "ListGroups", "delay_ms": 1})
+    assert len(api.faults_clear()["faults"]) == 1
+    assert api.faults_list()["faults"] == []
+
+
 def test_topics_and_partitions(api: ControlApi) -> None:
     """Topics are created, changed, extended and deleted, and refused as Kafka refuses."""
     for name in ("t-1", "t-2", "t-3"):

@@ -275,3 +275,17 @@ def test_without_the_transactions_topic_nothing_is_known_any_more() -> None:
         pass
     assert not broker.transactions.ids
     assert broker.init()[1] == 0
+
+
+def test_the_previous_epoch_ends_a_completed_transaction_again() -> None:
+    """EndTxn 5 with the epoch before InitProducerId counts as a repetition, as in Kafka 4.4.0."""
+    broker = TransactionBroker()
+    superseded = broker.init()
+    producer = broker.init()
+    assert producer == (superseded[0], superseded[1] + 1)
+    assert broker.add(producer, 0) is E.NONE
+    assert broker.end(producer).error_code == E.NONE
+    repeated = broker.end(superseded, version=V2)
+    assert repeated.error_code == E.NONE
+    assert (repeated.producer_id, repeated.producer_epoch) == producer
+    assert broker.end(superseded).error_code == E.PRODUCER_FENCED

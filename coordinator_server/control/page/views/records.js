@@ -28,17 +28,14 @@ export const records = {
       return { record: await get(target, { format: query.format }, signal) };
     }
     const { record, follow, ...filters } = query;
+    const hasStart = filters.offset != null || filters.timestamp_ms != null;
+    const first = hasStart ? filters : { position: "last", ...filters };
     if (follow !== "true") {
-      return get(
-        path("topics", topic, "records"),
-        { position: "last", ...filters, limit: LIMIT },
-        signal,
-      );
+      return get(path("topics", topic, "records"), { ...first, limit: LIMIT }, signal);
     }
     const address = location.hash;
     const isNew = followed.address !== address;
     const after = isNew ? query.after : followed.tail;
-    const first = { position: "last", ...filters };
     const next = after
       ? { ...filters, position: null, offset: null, timestamp_ms: null, after }
       : first;

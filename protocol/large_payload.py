@@ -7,7 +7,7 @@ memory, which is allocated page by page without holding the interpreter lock.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from protocol.compression import (
     MAX_DECOMPRESSED_BYTES,
@@ -26,6 +26,9 @@ _STEPS_OF_GZIP = 4
 """A gzip member counts as four parts, because zlib allocates memory for each member."""
 _BLOCK_BYTES = 128 * 1024
 """The largest decompressed size of a zstd block."""
+_COPIED_BYTES = 256 * 1024
+"""How much is copied at once: the first write to each page of the memory takes time, for which the
+copying thread holds the interpreter lock."""
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"
 _RLE = 1
@@ -41,17 +44,22 @@ def decompress_small(compression: Compression, data: bytes, limit: int, steps: S
     """
     if compression is not Compression.ZSTD:
         steps_each = _STEPS_OF_GZIP if compression is Compression.GZIP else 1
-        return join_pieces(_pieces(compression, data, limit), limit, steps, steps_each)
+        pieces = map(bytes, _pieces(compression, data, limit))  # blocks of lz4 share their memory
+        return join_pieces(pieces, limit, steps, steps_each)
     if zstd_bound(data, limit, steps) > limit:
         raise TooLargeError
     return decompress_zstd(data) if data else b""
 
 
 def decompress_large(
-    compression: Compression, data: bytes, most: int = MAX_DECOMPRESSED_BYTES
+    compression: Compression,
+    data: bytes,
+    most: int = MAX_DECOMPRESSED_BYTES,
+    pause: Callable[[], None] = lambda: None,
 ) -> tuple[mmap.mmap, int]:
     """Return mapped memory that begins with the decompressed data, and the size of the data.
 
+    `pause` is called again and again, to let threads run that wait for the interpreter lock.
     Accepts the same data as `decompress_small`. Raises ProtocolError for malformed data or more
     than MAX_DECOMPRESSED_BYTES, and TooLargeError for more than `most` bytes if `most` is smaller.
     """
@@ -71,12 +79,16 @@ def decompress_large(
             if most < MAX_DECOMPRESSED_BYTES:
                 raise TooLargeError
             raise ProtocolError(f"a payload of more than {most} bytes")
-        memory[size : size + len(piece)] = piece
-        size += len(piece)
+        view = memoryview(piece)
+        for start in range(0, len(view), _COPIED_BYTES):
+            part = view[start : start + _COPIED_BYTES]
+            memory[size : size + len(part)] = part
+            size += len(part)
+            pause()
     return memory, size
 
 
-def _pieces(compression: Compression, data: bytes, limit: int) -> Iterator[bytes]:
+def _pieces(compression: Compression, data: bytes, limit: int) -> Iterator[bytes | memoryview]:
     if compression is Compression.GZIP:
         return gzip_pieces(data, limit)
     if compression is Compression.SNAPPY:

@@ -23,12 +23,13 @@ _MOST_RATIO = 255
 
 def decompress_frame(data: bytes) -> bytes:
     """Return the content of the first frame. Raises ProtocolError when Kafka cannot read it."""
-    return b"".join(frame_pieces(data))
+    return b"".join(map(bytes, frame_pieces(data)))
 
 
-def frame_pieces(data: bytes) -> Iterator[bytes]:
+def frame_pieces(data: bytes) -> Iterator[bytes | memoryview]:
     """Yield the decompressed blocks of the first frame, each of at most 4 MB.
 
+    A block is valid until the next block is requested, because all blocks use the same memory.
     Raises ProtocolError when Kafka cannot read the frame.
     """
     flags, most, position = _read_descriptor(data)
@@ -60,7 +61,7 @@ def frame_pieces(data: bytes) -> Iterator[bytes]:
             written = decompress_block(block, buffer)
         except failure as error:
             raise ProtocolError(f"damaged lz4 data: {error}") from error
-        yield bytes(memoryview(buffer)[:written])
+        yield memoryview(buffer)[:written]
     if flags & _CONTENT_CHECKSUM and len(data) - position < 4:
         raise ProtocolError("lz4 data ends before its checksum")
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from mmap import mmap
+from time import sleep
 from typing import NamedTuple, NoReturn
 
 from protocol.batch import header_parts, read_record_headers, rebuilt_batch
@@ -37,6 +39,9 @@ from storage.errors import (
     too_large,
 )
 from storage.log_config import LogConfig
+
+_let_others_run = partial(sleep, 0)
+"""Lets threads run that wait for the interpreter lock, such as the event loop."""
 
 # Kafka includes at most the first three bad records in the error message of a batch.
 RECORD_ERRORS_SHOWN = 3
@@ -148,7 +153,7 @@ class RecordCheck:
         payload = self._body[BODY_HEADER_BYTES:]
         try:
             if self._may_block:
-                return decompress_large(self._codec, payload, self._most_bytes())
+                return decompress_large(self._codec, payload, self._most_bytes(), _let_others_run)
             section = decompress_small(self._codec, payload, MOST_BYTES, self._steps)
             return section, len(section)
         except ProtocolError as error:

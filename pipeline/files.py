@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -65,6 +65,13 @@ def _write(table: schema.Table, rows: pl.DataFrame, folder: Path, name: str) -> 
     begun = folder / f".{name}.{uuid4().hex}"
     pq.write_table(rows.to_arrow().cast(wanted), begun)
     begun.replace(folder / name)
+
+
+def completed(frame: pl.LazyFrame, table: schema.Table, names: Sequence[str]) -> pl.LazyFrame:
+    """Return the columns `names` of a frame; a column that the frame lacks is null."""
+    wanted, present = polars_schema(table), set(frame.collect_schema())
+    missing = (pl.lit(None, wanted[name]).alias(name) for name in names if name not in present)
+    return frame.with_columns(*missing).select(names)
 
 
 def may_have_offsets(file: Path, start: Mapping[int, int], end: Mapping[int, int]) -> bool:

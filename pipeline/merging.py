@@ -16,9 +16,8 @@ from uuid import uuid4
 import polars as pl
 
 from pipeline import schema
-from pipeline.files import write_parts
+from pipeline.files import completed, write_parts
 from pipeline.inputs import MINUTE_MS
-from pipeline.schema.arrow import polars_schema
 
 BATCHES_LEAST = 32
 """The number of small batches from which on they are merged."""
@@ -63,9 +62,7 @@ def merge_batches(folder: Path, staging: Path, table: schema.Table) -> None:
 def read_whole(file: Path, table: schema.Table) -> pl.DataFrame:
     """Return the rows of a file of bronze; columns that an older release lacks are null."""
     rows = pl.read_parquet(file, hive_partitioning=False)
-    wanted = polars_schema(table)
-    missing = {name: pl.lit(None, wanted[name]) for name in wanted if name not in rows.columns}
-    return rows.with_columns(**missing).select(table.names)
+    return completed(rows.lazy(), table, table.names).collect()
 
 
 def _delete_replaced(folder: Path) -> None:

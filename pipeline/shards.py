@@ -24,7 +24,7 @@ from pyspark.sql import functions as sql
 
 from pipeline import schema
 from pipeline.decode.kinds import COMMIT
-from pipeline.files import write_rows
+from pipeline.files import completed, write_rows
 from pipeline.inputs import Bronze, Questions, merged
 from pipeline.pieces import (
     PIECES,
@@ -265,7 +265,7 @@ def _read(content: bytes, part: _Part, groups: str | None) -> pl.DataFrame:
     names = part.columns or part.table.names
     columns = [name for name in names if name in stored]
     rows = pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
-    rows = _completed(rows.lazy(), part.table, names).collect()
+    rows = completed(rows.lazy(), part.table, names).collect()
     if part.where is not None:
         rows = rows.filter(part.where)
     if groups is None or part.group is None:
@@ -285,14 +285,7 @@ def _bronze(frames: Mapping[str, pl.DataFrame]) -> Bronze:
 def _whole(frame: pl.DataFrame | None, table: schema.Table) -> pl.LazyFrame:
     if frame is None:
         return pl.LazyFrame(schema=polars_schema(table))
-    return _completed(frame.lazy(), table, table.names)
-
-
-def _completed(frame: pl.LazyFrame, table: schema.Table, names: Sequence[str]) -> pl.LazyFrame:
-    """Return the columns `names` of a frame; a column that the frame lacks is null."""
-    wanted, present = polars_schema(table), set(frame.collect_schema())
-    missing = (pl.lit(None, wanted[name]).alias(name) for name in names if name not in present)
-    return frame.with_columns(*missing).select(names)
+    return completed(frame.lazy(), table, table.names)
 
 
 def _make_by_partition(

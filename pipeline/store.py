@@ -297,7 +297,7 @@ class Store:
         return has_rows
 
     def _has_rows(self, table: schema.Table, folder: str) -> bool:
-        """Return whether Parquet files have rows, and count the bytes of these records."""
+        """Return whether Parquet files have rows, and add the bytes of their records to `reads`."""
         rows = self.spark.read.schema(table.spark()).parquet(folder)
         size = F.sum("record_bytes") if "record_bytes" in table.names else F.lit(0)
         count, size_bytes = rows.agg(F.count("*"), size).first() or (0, 0)

@@ -1,7 +1,9 @@
-"""Read the times of records as `--time` asks: `sampled` asks a source for what tables need.
+"""Read the times of records: of all records, of the few that the tables need, or of none.
 
-The tables need the log end at the begin of the window, at the last commits of its tenths (rule 7 of
-`pipeline.tables.status`), and the time of the first unread record of every reader that lags.
+The option `--time` selects one of these (`exact`, `sampled`, `none`). The tables need the time of
+the first unread record of every reader that lags. They also need the log end at two kinds of
+times: the start of the window, and the last commit in each tenth of the window (rule 7 of
+`pipeline.tables.status`).
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Faults:
             self.add(document)
 
     def changed(self) -> None:
-        """Bind the APIs of all brokers anew, after a rule was added or removed, or has ended."""
+        """Rebind the APIs of all brokers. Call this when a rule is added, removed or over."""
         for follower in tuple(self.followers):
             follower.bind_anew()
 

@@ -16,7 +16,7 @@ from coordinator_server.faults.elements import (
     with_changed_partitions,
 )
 from coordinator_server.faults.rule import AFTER, BEFORE, TakenFault
-from coordinator_server.net.call import Call
+from coordinator_server.net.call import Call, derived
 from coordinator_server.net.error_response import Failure, error_response_steps
 from protocol.schema import dispose
 
@@ -186,10 +186,6 @@ def faulty(
     faults: Faults, rules: Sequence[FaultRule], handle: Handler[Any], new_call: Callable[..., Call]
 ) -> tuple[Handler[Any], Callable[..., Call]]:
     """Return a handler and a factory of calls that follow the rules."""
-    base, *arguments = (
-        (new_call.func, *new_call.args) if isinstance(new_call, partial) else (new_call,)
-    )
-    faulty_type = type(f"Faulty{base.__name__}", (_Faulty, base), {"faults": faults})
 
     def serve(broker: Any, call: _Faulty, request: Message) -> Steps:
         call.topic_name = _topic_names(broker)
@@ -200,7 +196,7 @@ def faulty(
         else:
             yield from _serve(broker, call, plan, handle)
 
-    return cast("Handler[Any]", serve), partial(faulty_type, *arguments)
+    return cast("Handler[Any]", serve), derived(new_call, _Faulty, {"faults": faults})
 
 
 def _topic_names(broker: Any) -> TopicName:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,34 +33,7 @@ MOST_MS = 24 * 3600 * 1000
 _MOST_TEXT, _MOST_MESSAGE = 250, 1_000
 """Limits of the characters of patterns and of error messages."""
 
-
 _CALLER_FIELDS = ("client_id", "principal", "listener")
-_TEXT, _MESSAGE, _NUMBER, _CHANCE, _FLAG, _APIS, _VERSIONS, _ERROR, _DROP = (
-    "text",
-    "message",
-    "number",
-    "chance",
-    "flag",
-    "apis",
-    "versions",
-    "error",
-    "drop",
-)
-
-FIELDS: Mapping[str, str] = {
-    "api": _APIS,
-    "version": _VERSIONS,
-    **dict.fromkeys((*_CALLER_FIELDS, GROUP, MEMBER, TRANSACTION, TOPIC), _TEXT),
-    "message": _MESSAGE,
-    **dict.fromkeys((PARTITION, "times", "skip", "seed", "for_ms"), _NUMBER),
-    **dict.fromkeys(("delay_ms", "late_ms", "jitter_ms", "throttle_ms"), _NUMBER),
-    "probability": _CHANCE,
-    "error": _ERROR,
-    "drop": _DROP,
-    **dict.fromkeys(("cut", "corrupt", "force"), _FLAG),
-}
-"""The kinds of the fields of a rule; `control.shapes.faults` has their meanings."""
-
 ACTIONS = ("error", "delay_ms", "late_ms", "throttle_ms", "drop", "cut", "corrupt")
 
 
@@ -171,7 +144,7 @@ def _parsed(document: Mapping[str, Any]) -> dict[str, Any]:
             similar = get_close_matches(str(name), FIELDS, 1)
             hint = f"did you mean {similar[0]}?" if similar else f"a rule has {', '.join(FIELDS)}"
             raise FaultError(f"a fault rule has no field {name!r}: {hint}")
-        values[name] = _PARSERS[FIELDS[name]](name, value)
+        values[name] = FIELDS[name](name, value)
     return values
 
 
@@ -258,17 +231,22 @@ def _drop(name: str, value: object) -> str:
     return str(value)
 
 
-_PARSERS: Mapping[str, Any] = {
-    _TEXT: _pattern,
-    _MESSAGE: _message,
-    _NUMBER: _number,
-    _CHANCE: _chance,
-    _FLAG: _flag,
-    _APIS: _apis,
-    _VERSIONS: _versions,
-    _ERROR: _error,
-    _DROP: _drop,
+FIELDS: Mapping[str, Callable[[str, object], Any]] = {
+    "api": _apis,
+    "version": _versions,
+    **dict.fromkeys((*_CALLER_FIELDS, GROUP, MEMBER, TRANSACTION, TOPIC), _pattern),
+    "message": _message,
+    **dict.fromkeys((PARTITION, "times", "skip", "seed", "for_ms"), _number),
+    **dict.fromkeys(("delay_ms", "late_ms", "jitter_ms", "throttle_ms"), _number),
+    "probability": _chance,
+    "error": _error,
+    "drop": _drop,
+    **dict.fromkeys(("cut", "corrupt", "force"), _flag),
 }
+"""The fields of a rule, and the function that checks and converts a value.
+
+`control.shapes.faults` has their meanings.
+"""
 
 
 def _check_fetch(rule: FaultRule, values: Mapping[str, Any]) -> None:

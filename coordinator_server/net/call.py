@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinator_server.security.rights import UNRESTRICTED, Rights
@@ -71,6 +72,20 @@ class ApiBinding(Generic[B]):
         self.is_metered = is_metered
         self.traffic = traffic
         self.flexible_response = spec.response_header_version(version) == 1
+
+
+def derived(
+    new_call: Callable[..., Call], mixin: type[Call], fields: dict[str, object]
+) -> Callable[..., Call]:
+    """Return a factory of the same calls, of a class that extends theirs by `mixin` and `fields`.
+
+    `new_call` is a subclass of Call, or a partial of one.
+    """
+    base, *arguments = (
+        (new_call.func, *new_call.args) if isinstance(new_call, partial) else (new_call,)
+    )
+    name = f"{mixin.__name__.removeprefix('_')}{base.__name__}"
+    return partial(type(name, (mixin, base), fields), *arguments)
 
 
 class StepDispatcher(Protocol):

@@ -54,7 +54,7 @@ class RequestCounter(Protocol):
 
 
 class RequestFaults(Protocol):
-    """The fault rules of the process; `followers` bind their APIs anew when the rules change."""
+    """The fault rules of the process; a change of the rules rebinds the APIs of `followers`."""
 
     followers: WeakSet[Any]
 

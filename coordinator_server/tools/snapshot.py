@@ -90,7 +90,7 @@ class DirectorySnapshot:
         require_empty(self.target)
         try:
             return self._copy(identity)
-        except BaseException:  # also Ctrl-C: nobody can use a part of a copy
+        except BaseException:  # also for Ctrl-C, because an incomplete copy cannot be restored
             _remove(self.target, keeps_directory=not is_new)
             raise
 

@@ -19,7 +19,7 @@ from coordinator_server import __version__
 from coordinator_server.clock.broker_clock import SystemClock
 from coordinator_server.counting.error_codes import ErrorCodes
 from coordinator_server.events.log import LOG
-from coordinator_server.net.call import Call
+from coordinator_server.net.call import Call, derived
 from coordinator_server.net.metered_call import MeteredCall
 from coordinator_server.tracing.export import STOP_SECONDS, Export
 from coordinator_server.tracing.members import (
@@ -332,14 +332,10 @@ class _TracingCounter:
         traffic: object = None
         if self._inner is not None:
             new_call, traffic = self._inner.counted(spec, version, metering)
-        base, *arguments = (
-            (new_call.func, *new_call.args) if isinstance(new_call, partial) else (new_call,)
-        )
         fields = {
             "__slots__": ("span",),
             "tracing": self._tracing,
             "node_id": self._node_id,
             "places": ErrorCodes(spec.response_type, version),
         }
-        traced = type(f"Traced{base.__name__}", (_Traced, base), fields)
-        return partial(traced, *arguments), traffic
+        return derived(new_call, _Traced, fields), traffic

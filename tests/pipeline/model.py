@@ -425,7 +425,10 @@ class Model:
             }
 
     def _kind(self, one: Standing) -> str:
-        """Return the type of the group's last generation, or what stands in for it."""
+        """Return the type of the group's last generation, or "simple" if it has no generation.
+
+        For a reader that is not a group, return the reader's source.
+        """
         from tests.pipeline.model_groups import generations
 
         if one.source != "group":
